@@ -1,0 +1,127 @@
+"""Symbolic integers: polynomials with integer coefficients over named symbols.
+
+Every unknown integer of the program (a parameter, a loop counter, the result of a division) is a symbol. Sizes, counts
+and indexes are what the analysis needs them for, so a symbol is taken to be >= 0 unless its name starts with "-" (see
+`free_symbol`); a comparison that this does not settle is `None`, "not known".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Monomial: TypeAlias = tuple[str, ...]  # sorted symbol names; () is the constant term
+
+
+@dataclass(frozen=True, slots=True)
+class Poly:
+    """Sum of `coefficient * product of symbols`, terms sorted, no zero coefficients: equal polynomials compare equal."""
+
+    terms: tuple[tuple[Monomial, int], ...]
+
+    def __add__(self, other: Poly) -> Poly:
+        out = dict(self.terms)
+        for mono, coeff in other.terms:
+            out[mono] = out.get(mono, 0) + coeff
+        return _make(out)
+
+    def __neg__(self) -> Poly:
+        return Poly(tuple((m, -c) for m, c in self.terms))
+
+    def __sub__(self, other: Poly) -> Poly:
+        return self + (-other)
+
+    def __mul__(self, other: Poly) -> Poly:
+        out: dict[Monomial, int] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in other.terms:
+                mono = tuple(sorted(m1 + m2))
+                out[mono] = out.get(mono, 0) + c1 * c2
+        if len(out) > MAX_TERMS or any(len(m) > MAX_DEGREE for m in out):
+            return symbol(f"({self}*{other})")
+        return _make(out)
+
+    @property
+    def constant(self) -> int | None:
+        """The value when it holds no symbol, else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and self.terms[0][0] == ():
+            return self.terms[0][1]
+        return None
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(s for mono, _ in self.terms for s in mono)
+
+    def substitute(self, values: Mapping[str, Poly]) -> Poly:
+        """Replaces symbols; the names inside opaque symbols such as "(n/4)" are replaced only when a whole name matches."""
+        if not self.symbols & values.keys():
+            return self
+        total = ZERO
+        for mono, coeff in self.terms:
+            product = number(coeff)
+            for s in mono:
+                product = product * values.get(s, symbol(s))
+            total = total + product
+        return total
+
+    def nonnegative(self) -> bool:
+        """True when it is provably >= 0 with every symbol >= 0 (False means "not known")."""
+        return all(c >= 0 and not any(s.startswith("-") for s in m) or not m and c >= 0 for m, c in self.terms)
+
+    def __str__(self) -> str:
+        if not self.terms:
+            return "0"
+        parts = []
+        for mono, coeff in self.terms:
+            body = "*".join(mono)
+            parts.append(str(coeff) if not mono else body if coeff == 1 else f"{coeff}*{body}")
+        return "+".join(parts).replace("+-", "-")
+
+
+MAX_TERMS = 24
+MAX_DEGREE = 6
+
+
+def _make(terms: Mapping[Monomial, int]) -> Poly:
+    return Poly(tuple(sorted((m, c) for m, c in terms.items() if c)))
+
+
+def number(value: int) -> Poly:
+    return Poly((((), value),)) if value else Poly(())
+
+
+def symbol(name: str) -> Poly:
+    return Poly((((name,), 1),))
+
+
+def free_symbol(name: str) -> Poly:
+    """A symbol whose sign is not known."""
+    return symbol("-" + name)
+
+
+ZERO = number(0)
+ONE = number(1)
+
+
+def equal(a: Poly, b: Poly) -> bool | None:
+    """True: always equal; False: never equal; None: not known."""
+    difference = a - b
+    if not difference.terms:
+        return True
+    if difference.constant is not None:
+        return False
+    if (difference - ONE).nonnegative() or (-difference - ONE).nonnegative():
+        return False
+    return None
+
+
+def at_least(a: Poly, b: Poly) -> bool | None:
+    """a >= b: True always, False never, None not known."""
+    if (a - b).nonnegative():
+        return True
+    if (b - a - ONE).nonnegative():
+        return False
+    return None

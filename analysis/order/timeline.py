@@ -1,0 +1,224 @@
+"""The Timeline: device work and host access of one run of a program, with what is known to be ordered.
+
+The symbolic executor builds it from source, the tracer from a real run; rules, the execution graph and the
+order-preservation proof read the same type. Unknown is a value here (None, `may`), never a guess.
+
+An `Op` is one *occurrence*: one call site on one call path, in one symbolic loop iteration, on one group of paths. The
+same `node` key is shared by all occurrences of a call path, which is what the execution graph shows as one node.
+
+Order: for an op `b`, `Timeline.before[b]` is a bitset of ops (bit k stands for op k) whose completion happens before
+`b` starts on **every** path on which both run; `Timeline.earlier[b]` is the bitset of ops that may have been issued
+before `b` on some path that reaches `b`. Two ops `a`, `b` with `a` in `earlier[b]` but not in `before[b]` may overlap.
+For host ops (host_read, host_write, alloc, free, waits) "starts" is the host reaching the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from stitchcuda.analysis.order.symbolic import Poly
+from stitchcuda.analysis.program.ir import ApiKind, Site
+
+
+class Memory(StrEnum):
+    """Where a buffer lives."""
+
+    DEVICE = "device"
+    PINNED = "pinned"  # cudaMallocHost, cudaHostAlloc, cudaHostRegister
+    PAGEABLE = "pageable"
+    MANAGED = "managed"
+    MAPPED = "mapped"  # pinned and mapped into the device's address space
+    SYMBOL = "symbol"  # __device__ / __constant__ variable
+    UNKNOWN = "unknown"
+
+
+class Mode(StrEnum):
+    READ = "read"
+    WRITE = "write"
+    ATOMIC = "atomic"
+
+
+class Certainty(StrEnum):
+    """`must`: the access happens whenever the op runs; `may`: it happens on some readings only."""
+
+    MUST = "must"
+    MAY = "may"
+
+
+class Shape(StrEnum):
+    """How an access covers its range."""
+
+    WHOLE = "whole"  # every byte of the range
+    THREAD = "thread"  # one element a thread, at the thread's own index
+    SOME = "some"  # an unknown part of the range
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Bytes `[offset, offset + extent)` of a buffer, visited every `stride` bytes; None is unknown (any)."""
+
+    offset: Poly | None = None
+    extent: Poly | None = None
+    stride: Poly | None = None
+    shape: Shape = Shape.SOME
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """One allocation, variable or parameter that stands for memory.
+
+    `instance` tells the members of a family apart: an allocation inside a loop has one symbolic index a loop. Two
+    buffers with equal `site` and calls but different instance may or may not be the same memory (`alias`)."""
+
+    id: int
+    name: str  # the user's name for it, for messages
+    memory: Memory
+    site: Site | None  # of its allocation or declaration; None for what comes from outside
+    origin: str  # "alloc" | "local" | "global" | "parameter" | "unknown"
+    device: int | None = 0
+    owner: str = ""  # uid of the function whose scope it belongs to
+    size: Poly | None = None  # bytes
+    calls: tuple[Site, ...] = ()  # call path of the allocation
+    instance: tuple[Poly, ...] = ()
+    pooled: bool = False  # stream-ordered allocation
+    alloc_op: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """An op touches a buffer."""
+
+    buffer: int
+    mode: Mode
+    range: Range = Range()
+    certainty: Certainty = Certainty.MUST
+    via: str = ""  # kernel parameter or role it came through ("dst", "in"), for messages
+
+
+class StreamKind(StrEnum):
+    LEGACY = "legacy"  # the legacy default stream
+    PER_THREAD = "per_thread"
+    CREATED = "created"
+    PARAMETER = "parameter"  # comes from outside the entry function
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    id: int
+    name: str  # "default" for the legacy default stream, else the user's name for it
+    kind: StreamKind
+    blocking: bool | None  # O5: takes part in O4; None: not known
+    site: Site | None = None  # of its creation
+    calls: tuple[Site, ...] = ()
+    instance: tuple[Poly, ...] = ()
+    device: int | None = 0
+    flags: str = ""  # as written, e.g. "cudaStreamNonBlocking"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    id: int
+    name: str
+    site: Site | None = None
+    calls: tuple[Site, ...] = ()
+    instance: tuple[Poly, ...] = ()
+    timing: bool | None = True  # False: created with cudaEventDisableTiming
+
+
+@dataclass(frozen=True, slots=True)
+class LoopInfo:
+    id: int
+    site: Site  # of the loop statement's head
+    parent: int | None
+    calls: tuple[Site, ...] = ()
+    trip: Poly | None = None  # number of iterations when known
+    unrolled: bool = False  # every iteration (or one period of them) was executed on its own
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One branch decision on the way to an op: the condition's source and which way it went."""
+
+    site: Site
+    text: str
+    taken: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Op:
+    id: int  # its bit in the bitsets and its index in Timeline.ops
+    node: int  # occurrences of one call path share it; index into Timeline.nodes
+    kind: ApiKind
+    api: str  # "cudaMemcpyAsync", "<<<>>>", "cupy.asarray", ...
+    site: Site
+    function: str  # uid of the function the call is written in
+    calls: tuple[Site, ...] = ()  # call sites from the entry down
+    kernel: str = ""
+    stream: int | None = None  # None: a host op
+    event: int | None = None
+    device: int | None = 0
+    thread: int = 0  # issuing host thread
+    accesses: tuple[Access, ...] = ()
+    bytes: Poly | None = None
+    copy_kind: str = ""  # "h2d" | "d2h" | "d2d" | "h2h" | "peer" | "" (not a copy or not known)
+    grid: str = ""  # as written
+    block: str = ""
+    asynchronous: bool = True  # the call may return before the op is done (C1-C8)
+    loop: int | None = None
+    iteration: tuple[int, ...] = ()  # which symbolic iteration of each enclosing loop (0 first, 1 a later one, ...)
+    conditions: tuple[Condition, ...] = ()
+    certain: bool = True  # False: the call was reached through something not fully resolved
+    waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
+    value_used: bool = False  # queries: whether the result decides a branch
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A direct order edge between two ops, reduced: none is implied by the others. `why` is one of stream, event,
+    host_wait, default_stream, capture, allocation, data."""
+
+    source: int
+    target: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Effort ran out or something could not be resolved: what is not known from there on."""
+
+    site: Site
+    what: str
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """See the module docstring. `may_wait[b]` holds ops that *may* be ordered before b by something the analysis could
+    not resolve (an unknown call that could synchronise, W8's may-waits): a finding across it is at most `possible`
+    (unknown call) or lowered as the row says."""
+
+    entry: str  # uid of the entry function, or the traced command
+    source: str  # "static" | "trace"
+    ops: tuple[Op, ...]
+    before: tuple[int, ...]
+    earlier: tuple[int, ...]
+    may_wait: tuple[int, ...]
+    edges: tuple[Edge, ...]
+    buffers: tuple[Buffer, ...]
+    streams: tuple[Stream, ...]
+    events: tuple[Event, ...]
+    loops: tuple[LoopInfo, ...]
+    node_count: int = 0
+    done_at_exit: int = 0  # bitset: ops known complete when the entry returns
+    cuts: tuple[Cut, ...] = ()
+    functions: frozenset[str] = field(default_factory=frozenset)  # uids executed: what the result depends on
+
+    def ordered(self, a: int, b: int) -> bool:
+        """Whether op `a` is complete before op `b` starts, on every path that runs both."""
+        return bool(self.before[b] >> a & 1)
+
+    def may_overlap(self, a: int, b: int) -> bool:
+        """Whether `a` may have been issued before `b` and still be running when `b` starts."""
+        return bool(self.earlier[b] >> a & 1) and not self.ordered(a, b)

@@ -1,0 +1,91 @@
+"""What a rule reports: plain values with sites relative to functions, so that they survive edits elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stitchcuda.analysis.order.timeline import Timeline
+from stitchcuda.analysis.program.ir import Program, Site
+
+
+class Group(StrEnum):
+    CORRECTNESS = "correctness"
+    DEVICE = "device"
+    RESOURCE = "resource"
+    PERFORMANCE = "performance"
+    STYLE = "style"
+
+
+class Severity(StrEnum):
+    ERROR = "error"
+    WARNING = "warning"
+    HINT = "hint"
+
+
+class Confidence(StrEnum):
+    """`certain` holds on every reading of what is unknown; `possible` is not shown by default."""
+
+    CERTAIN = "certain"
+    LIKELY = "likely"
+    POSSIBLE = "possible"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the bytes of `site` by `text`; an empty span inserts."""
+
+    site: Site
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """One way to mend a finding. Edits do not overlap and are applied together."""
+
+    title: str  # what it does and what it costs
+    edits: tuple[Edit, ...]
+    preferred: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    site: Site
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: str
+    group: Group
+    severity: Severity
+    confidence: Confidence
+    site: Site  # the later access of a race, the offending call otherwise
+    message: str
+    related: tuple[Related, ...] = ()
+    fixes: tuple[Fix, ...] = ()
+    condition: str = ""  # the `#if` branch or path it depends on, as written; "" when none
+
+
+@dataclass(frozen=True)
+class RuleInput:
+    """What a rule may look at: one entry's Timeline, the program, and the text of its files."""
+
+    timeline: Timeline
+    program: Program
+    sources: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A finding code: its identity and its check. `doc` is the module docstring with the sections What / Why / Example /
+    Use instead / Fix safety / References; the documentation pages are made from it."""
+
+    code: str
+    group: Group
+    severity: Severity
+    summary: str
+    doc: str
+    check: Callable[[RuleInput], Iterable[Finding]]
+    default: bool = True  # part of the default selection
