@@ -165,13 +165,14 @@ class Op:
     copy_kind: str = ""  # "h2d" | "d2h" | "d2d" | "h2h" | "peer" | "" (not a copy or not known)
     grid: str = ""  # as written
     block: str = ""
-    asynchronous: bool = True  # the call may return before the op is done (C1-C8)
+    asynchronous: bool = True  # False: when the call returns, its accesses to *host* memory are over (C1-C3, C5)
     loop: int | None = None
     iteration: tuple[int, ...] = ()  # which symbolic iteration of each enclosing loop (0 first, 1 a later one, ...)
     conditions: tuple[Condition, ...] = ()
     certain: bool = True  # False: the call was reached through something not fully resolved
     waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
     value_used: bool = False  # queries: whether the result decides a branch
+    graph: int | None = None  # recorded into this CUDA graph instead of run (G1); its work runs at each graph launch
     note: str = ""
 
 

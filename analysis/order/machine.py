@@ -1,0 +1,342 @@
+"""Happens-before: what each CUDA operation orders, by the rows of docs/ordering.md.
+
+`OrderState` is what is known on one group of paths at one host point. The symbolic executor forks and merges it; the
+tracer feeds it one real run. Sets of ops are bitsets in Python integers: bit k is op k of the Timeline.
+
+`Done` is a pair of bitsets: `must` holds ops complete on every reading, `may` (a superset) those that are complete on
+some reading of what is unknown (a stream that may be another name of this one, an unresolved call that may wait).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order.timeline import Edge, Stream, StreamKind
+from stitchcuda.analysis.order.symbolic import equal
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    must: int = 0
+    may: int = 0
+
+    def __or__(self, other: Done) -> Done:
+        return Done(self.must | other.must, self.may | other.may)
+
+    def with_op(self, op: int) -> Done:
+        return Done(self.must | 1 << op, self.may | 1 << op)
+
+
+NOTHING = Done()
+
+
+def uncertain(done: Done) -> Done:
+    """The same set, known only as a possibility."""
+    return Done(0, done.may)
+
+
+@dataclass(frozen=True, slots=True)
+class EventState:
+    """The snapshot that the last record took (E1). `recorded`: a record precedes on every path (True), on some (None)."""
+
+    done: Done = NOTHING
+    records: tuple[int, ...] = ()
+    recorded: bool | None = False
+    capture: int | None = None  # the CUDA graph being captured when it was recorded
+
+
+@dataclass(slots=True)
+class Capture:
+    """A capture in progress: its ops are ordered among themselves only (G1)."""
+
+    graph: int
+    origin: int  # stream
+    begin: int  # op
+    streams: dict[int, Done] = field(default_factory=dict)
+    tails: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    ops: list[int] = field(default_factory=list)
+
+    def copy(self) -> Capture:
+        return Capture(self.graph, self.origin, self.begin, dict(self.streams), dict(self.tails), list(self.ops))
+
+
+def same_stream(a: Stream, b: Stream) -> bool | None:
+    """Whether two streams are one: True, False, or None when not known."""
+    if a.id == b.id:
+        return True
+    if a.kind is StreamKind.CREATED and b.kind is StreamKind.CREATED:
+        if a.site != b.site or a.calls != b.calls or len(a.instance) != len(b.instance):
+            return False
+        answers = [equal(x, y) for x, y in zip(a.instance, b.instance, strict=True)]
+        if False in answers:
+            return False
+        return None if None in answers else True
+    outside = (StreamKind.PARAMETER, StreamKind.UNKNOWN)
+    if a.kind in outside or b.kind in outside:
+        # what comes from outside can be another outside stream or a default stream, but none created in here, unless
+        # it is not known where it comes from at all
+        if StreamKind.CREATED in (a.kind, b.kind):
+            return None if StreamKind.UNKNOWN in (a.kind, b.kind) else False
+        return None
+    return False
+
+
+@dataclass(slots=True)
+class OrderState:
+    """What is ordered at one host point. Mutable; `copy` before a fork."""
+
+    earlier: int = 0  # ops issued so far on some path of this group
+    host: Done = NOTHING  # complete at this host point
+    host_tail: tuple[int, ...] = ()  # last ops that blocked the host
+    streams: dict[int, Done] = field(default_factory=dict)  # complete before the next op of the stream starts
+    tails: dict[int, tuple[int, ...]] = field(default_factory=dict)  # last ops of the stream
+    legacy: Done = NOTHING  # complete before later work of blocking streams starts (O4)
+    legacy_tail: tuple[int, ...] = ()
+    events: dict[int, EventState] = field(default_factory=dict)
+    captures: list[Capture] = field(default_factory=list)
+    device_bits: dict[int | None, int] = field(default_factory=dict)  # ops by device
+
+    def copy(self) -> OrderState:
+        return OrderState(
+            self.earlier,
+            self.host,
+            self.host_tail,
+            dict(self.streams),
+            dict(self.tails),
+            self.legacy,
+            self.legacy_tail,
+            dict(self.events),
+            [c.copy() for c in self.captures],
+            dict(self.device_bits),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Where an op stands: what is complete when it starts, its direct predecessors, and the capture it went to."""
+
+    before: Done
+    earlier: int
+    edges: tuple[Edge, ...]
+    graph: int | None = None
+
+
+class Machine:
+    """Applies operations to an `OrderState`. `stream_of` gives the Stream behind an id; `before_of` the must-set of an
+    op that was already placed (to leave out edges that another edge implies)."""
+
+    def __init__(self, stream_of: Callable[[int], Stream], before_of: Callable[[int], int]) -> None:
+        self._stream = stream_of
+        self._before = before_of
+
+    # ---------------------------------------------------------------------------------------------------- device work
+
+    def enqueue(self, state: OrderState, op: int, stream_id: int, device: int | None, event: int | None = None) -> Placed:
+        """An op on a stream (O1-O6, and E2 when `event` is the event it waits for)."""
+        capture = self._capture_of(state, stream_id, event)
+        if capture is not None:
+            return self._record_captured(state, capture, op, stream_id, event)
+        stream = self._stream(stream_id)
+        before = state.host | state.streams.get(stream_id, NOTHING)  # O2 with a host wait in between (O3), O1
+        reasons: list[tuple[int, str]] = [(t, "stream") for t in state.tails.get(stream_id, ())]
+        for other_id, done in state.streams.items():
+            if other_id == stream_id:
+                continue
+            other = self._stream(other_id)
+            same = same_stream(stream, other)
+            if same is True:
+                before |= done
+                reasons += [(t, "stream") for t in state.tails.get(other_id, ())]
+            elif same is None:
+                before |= uncertain(done)
+            if stream.kind is StreamKind.LEGACY and other.kind is not StreamKind.LEGACY:
+                if other.blocking:  # O4: after all earlier work of blocking streams
+                    before |= done
+                    reasons += [(t, "default_stream") for t in state.tails.get(other_id, ())]
+                elif other.blocking is None:
+                    before |= uncertain(done)
+        if stream.kind is not StreamKind.LEGACY:
+            if stream.blocking:  # O4: later work of blocking streams starts after it
+                before |= state.legacy
+                reasons += [(t, "default_stream") for t in state.legacy_tail]
+            elif stream.blocking is None:
+                before |= uncertain(state.legacy)
+        if event is not None:
+            snapshot = state.events.get(event, EventState())
+            before |= snapshot.done
+            reasons += [(t, "event") for t in snapshot.records]
+        reasons += [(t, "host_wait") for t in state.host_tail]
+        placed = Placed(before, state.earlier, self._reduce(op, reasons))
+        after = before.with_op(op)
+        state.streams[stream_id] = after
+        state.tails[stream_id] = (op,)
+        if stream.kind is StreamKind.LEGACY:
+            state.legacy = after
+            state.legacy_tail = (op,)
+        self._issued(state, op, device)
+        return placed
+
+    def host(self, state: OrderState, op: int, device: int | None = None, waits: Done = NOTHING) -> Placed:
+        """An op that the host performs itself (an access, an allocation, a wait). What it `waits` for is complete before
+        it returns."""
+        before = state.host
+        reasons = [(t, "host_wait") for t in state.host_tail]
+        placed = Placed(before, state.earlier, self._reduce(op, reasons))
+        self._issued(state, op, device)
+        state.host = (before | waits).with_op(op)
+        return placed
+
+    def host_waits_for(self, state: OrderState, op: int, done: Done, blockers: Iterable[int]) -> tuple[Edge, ...]:
+        """The host does not go on before `done` (W1-W3, C2, C3, C5); `op` is the call that blocks, `blockers` the last
+        ops that it waits for."""
+        state.host = (state.host | done).with_op(op)
+        edges = self._reduce(op, [(b, "host_wait") for b in blockers if b != op])
+        state.host_tail = (op,)
+        return edges
+
+    def may_have_waited(self, state: OrderState) -> None:
+        """A call that could not be resolved ran: it may have waited for everything."""
+        state.host = Done(state.host.must, state.host.may | state.earlier)
+
+    # ------------------------------------------------------------------------------------------------------ host waits
+
+    def all_work(self, state: OrderState, device: int | None) -> tuple[Done, tuple[int, ...]]:
+        """W1: all work of all streams of the device."""
+        ours = state.device_bits.get(device, 0)
+        unknown = state.device_bits.get(None, 0)
+        done = Done(ours, state.earlier) if device is None else Done(ours, ours | unknown)
+        for other in state.streams.values():
+            done |= Done(other.must & ours, other.may & ours)
+        tails = [t for ids in state.tails.values() for t in ids]
+        return done, tuple(dict.fromkeys(tails))
+
+    def stream_work(self, state: OrderState, stream_id: int) -> tuple[Done, tuple[int, ...]]:
+        """W2: all work issued to the stream so far; for the legacy stream also that of blocking streams (O4)."""
+        stream = self._stream(stream_id)
+        done = state.streams.get(stream_id, NOTHING)
+        tails = list(state.tails.get(stream_id, ()))
+        for other_id, other_done in state.streams.items():
+            if other_id == stream_id:
+                continue
+            other = self._stream(other_id)
+            same = same_stream(stream, other)
+            covered = stream.kind is StreamKind.LEGACY and other.blocking
+            if same is True or covered:
+                done |= other_done
+                tails += state.tails.get(other_id, ())
+            elif same is None or (stream.kind is StreamKind.LEGACY and other.blocking is None):
+                done |= uncertain(other_done)
+        if stream.blocking and stream.kind is not StreamKind.LEGACY and tails == []:
+            done |= NOTHING
+        return done, tuple(dict.fromkeys(tails))
+
+    def event_work(self, state: OrderState, event: int) -> tuple[Done, tuple[int, ...]]:
+        """W3: the work captured by the last record before the call; nothing when never recorded."""
+        snapshot = state.events.get(event, EventState())
+        return snapshot.done, snapshot.records
+
+    # ---------------------------------------------------------------------------------------------------------- events
+
+    def record(self, state: OrderState, op: int, stream_id: int, event: int, device: int | None) -> Placed:
+        """E1: the event now stands for the stream's work so far; later waits see this record only."""
+        placed = self.enqueue(state, op, stream_id, device)
+        state.events[event] = EventState(placed.before.with_op(op), (op,), True, placed.graph)
+        return placed
+
+    # --------------------------------------------------------------------------------------------------------- capture
+
+    def begin_capture(self, state: OrderState, op: int, stream_id: int, graph: int) -> Placed:
+        placed = self.host(state, op)
+        state.captures.append(Capture(graph, stream_id, op))
+        return placed
+
+    def end_capture(self, state: OrderState, op: int, stream_id: int) -> tuple[Placed, Capture | None]:
+        for index, capture in enumerate(state.captures):
+            if same_stream(self._stream(capture.origin), self._stream(stream_id)) is True:
+                del state.captures[index]
+                tails = [t for ids in capture.tails.values() for t in ids]
+                placed = self.host(state, op)
+                edges = self._reduce(op, [(t, "capture") for t in tails or [capture.begin]])
+                return Placed(placed.before, placed.earlier, placed.edges + edges), capture
+        return self.host(state, op), None
+
+    def _capture_of(self, state: OrderState, stream_id: int, event: int | None) -> Capture | None:
+        if not state.captures:
+            return None
+        for capture in state.captures:
+            if stream_id == capture.origin or stream_id in capture.streams:
+                return capture
+            if event is not None and state.events.get(event, EventState()).capture == capture.graph:
+                return capture  # G4: another stream joins by waiting on an event recorded in the capture
+        return None
+
+    def _record_captured(
+        self, state: OrderState, capture: Capture, op: int, stream_id: int, event: int | None
+    ) -> Placed:
+        before = capture.streams.get(stream_id, NOTHING)
+        reasons = [(t, "stream") for t in capture.tails.get(stream_id, ())]
+        if event is not None:
+            snapshot = state.events.get(event, EventState())
+            if snapshot.capture == capture.graph:
+                before |= snapshot.done
+                reasons += [(t, "event") for t in snapshot.records]
+        if not reasons:
+            reasons = [(capture.begin, "capture")]
+        capture.streams[stream_id] = before.with_op(op)
+        capture.tails[stream_id] = (op,)
+        capture.ops.append(op)
+        earlier = sum(1 << o for o in capture.ops if o != op)
+        return Placed(before, earlier, self._reduce(op, reasons), capture.graph)
+
+    # ---------------------------------------------------------------------------------------------------------- inside
+
+    def _issued(self, state: OrderState, op: int, device: int | None) -> None:
+        state.earlier |= 1 << op
+        state.device_bits[device] = state.device_bits.get(device, 0) | 1 << op
+
+    def _reduce(self, op: int, reasons: list[tuple[int, str]]) -> tuple[Edge, ...]:
+        """Direct predecessors without those that another one implies."""
+        first: dict[int, str] = {}
+        for source, why in reasons:
+            first.setdefault(source, why)
+        kept = []
+        for source, why in first.items():
+            if not any(other != source and self._before(other) >> source & 1 for other in first):
+                kept.append(Edge(source, op, why))
+        return tuple(kept)
+
+
+def merge(a: OrderState, b: OrderState) -> OrderState:
+    """One state for two groups of paths: an op counts as done when it is done on every path that ran it."""
+
+    def done(x: Done, y: Done) -> Done:
+        must = (x.must & y.must) | (x.must & ~b.earlier) | (y.must & ~a.earlier)
+        return Done(must, x.may | y.may)
+
+    def union(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
+        return x if x == y else tuple(dict.fromkeys(x + y))
+
+    streams = {
+        s: done(a.streams.get(s, a.host), b.streams.get(s, b.host)) for s in a.streams.keys() | b.streams.keys()
+    }
+    tails = {s: union(a.tails.get(s, ()), b.tails.get(s, ())) for s in a.tails.keys() | b.tails.keys()}
+    events = {}
+    for e in a.events.keys() | b.events.keys():
+        x, y = a.events.get(e, EventState()), b.events.get(e, EventState())
+        recorded = x.recorded if x.recorded == y.recorded else None
+        capture = x.capture if x.capture == y.capture else None
+        events[e] = EventState(done(x.done, y.done), union(x.records, y.records), recorded, capture)
+    bits = {d: a.device_bits.get(d, 0) | b.device_bits.get(d, 0) for d in a.device_bits.keys() | b.device_bits.keys()}
+    return OrderState(
+        a.earlier | b.earlier,
+        done(a.host, b.host),
+        union(a.host_tail, b.host_tail),
+        streams,
+        tails,
+        done(a.legacy, b.legacy),
+        union(a.legacy_tail, b.legacy_tail),
+        events,
+        [c.copy() for c in (a.captures if len(a.captures) >= len(b.captures) else b.captures)],
+        bits,
+    )
