@@ -1,0 +1,48 @@
+"""`stitchcuda doctor`: what this machine has and what each missing part costs. Always exits with 0."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from dataclasses import asdict
+
+from stitchcuda.gpu_validate.capabilities import Capability, probe
+from stitchcuda.server.cli.dispatch import version
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--nvcc", default="", metavar="PATH", help="the CUDA compiler, or the toolkit's folder, to look at first"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    capabilities = probe(arguments.nvcc)
+    system = f"{platform.system()} {platform.machine()}"
+    if arguments.format == "json":
+        report = {
+            "schema": 1,
+            "stitchcuda": version(),
+            "python": platform.python_version(),
+            "platform": system,
+            "capabilities": [asdict(capability) for capability in capabilities],
+        }
+        print(json.dumps(report, indent=2))
+    else:
+        print(f"stitchcuda {version()}, Python {platform.python_version()}, {system}\n")
+        print("\n".join(line for capability in capabilities for line in _lines(capability)))
+        print("\nStatic analysis (check, graph, lsp) needs none of these.")
+    return 0
+
+
+def _lines(capability: Capability) -> list[str]:
+    name = f"{capability.name:<18}"
+    if capability.found:
+        lines = [f"found    {name} {'  '.join(part for part in (capability.version, capability.where) if part)}"]
+    else:
+        lines = [f"missing  {name} not available: {capability.costs}"]
+    if capability.problem:
+        lines.append(f"{'':<28}{capability.problem}")
+    return lines
