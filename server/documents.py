@@ -1,0 +1,145 @@
+"""The document store: the one place of the server that mutates text.
+
+Everything else takes `Document` snapshots. The store also remembers the byte edits between versions, so that a fact
+computed for an older version can be carried to the current one or dropped when an edit touched it.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding
+
+log = logging.getLogger(__name__)
+
+_HISTORY = 256  # versions whose edits are kept: more than any analysis can lag behind
+_SUFFIX_OF_LANGUAGE = {
+    "cuda": ".cu",
+    "cuda-cpp": ".cu",
+    "cpp": ".cpp",
+    "c": ".c",
+    "python": ".py",
+}
+_SUFFIXES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".py")
+MAX_DISK_FILE = 8 * 1024 * 1024
+
+
+@dataclass
+class _Open:
+    document: Document
+    history: deque[tuple[int, tuple[ByteEdit, ...]]] = field(default_factory=lambda: deque(maxlen=_HISTORY))
+
+
+class Documents:
+    """Open documents by the client's URI, and files of the disk read on demand."""
+
+    def __init__(self, encoding: Encoding = "utf-16"):
+        self.encoding: Encoding = encoding  # negotiated at initialize, fixed from then on
+        self._open: dict[str, _Open] = {}
+        self._by_path: dict[str, str] = {}
+        self._disk: dict[str, tuple[tuple[int, int], Document]] = {}
+
+    def open(self, uri: str, language: str, version: int, text: str) -> Document:
+        document = Document.of(uri, path_of(uri, language), version, text, language)
+        self._open[uri] = _Open(document)
+        self._by_path[document.path] = uri
+        return document
+
+    def change(self, uri: str, version: int, changes: Sequence[Change]) -> Document | None:
+        """Applies a client's changes. None when they do not fit what the store knows; the reason is logged."""
+        entry = self._open.get(uri)
+        if entry is None:
+            log.warning("ignored a change of a document that is not open")
+            return None
+        if version < entry.document.version:
+            log.warning("ignored a change to version %d of a document at version %d", version, entry.document.version)
+            return None
+        document, edits = entry.document.changed(changes, version, self.encoding)
+        entry.document = document
+        entry.history.append((version, edits))
+        return document
+
+    def close(self, uri: str) -> Document | None:
+        entry = self._open.pop(uri, None)
+        if entry is None:
+            log.warning("ignored the closing of a document that is not open")
+            return None
+        self._by_path.pop(entry.document.path, None)
+        return entry.document
+
+    def get(self, uri: str) -> Document | None:
+        entry = self._open.get(uri)
+        return entry.document if entry is not None else None
+
+    def at(self, path: str) -> Document | None:
+        """The open document of a path."""
+        uri = self._by_path.get(path)
+        return self.get(uri) if uri is not None else None
+
+    def all(self) -> list[Document]:
+        return [entry.document for entry in self._open.values()]
+
+    def since(self, uri: str, version: int) -> tuple[ByteEdit, ...] | None:
+        """The edits that led from `version` to the current text, or None when they are not known any more."""
+        entry = self._open.get(uri)
+        if entry is None or version > entry.document.version:
+            return None
+        if version == entry.document.version:
+            return ()
+        later = [edits for known, edits in entry.history if known > version]
+        # Versions need not be consecutive; what was dropped from the history is recognised by its fullness.
+        if len(later) == _HISTORY:
+            return None
+        return tuple(edit for edits in later for edit in edits)
+
+    def snapshot(self, path: str) -> Document | None:
+        """The text behind a path: the open document, else the file. None when there is neither."""
+        document = self.at(path)
+        if document is not None:
+            return document
+        try:
+            stat = os.stat(path)
+            stamp = (stat.st_mtime_ns, stat.st_size)
+            known = self._disk.get(path)
+            if known is not None and known[0] == stamp:
+                return known[1]
+            if stat.st_size > MAX_DISK_FILE:
+                return None
+            text = Path(path).read_bytes()
+        except (OSError, ValueError):
+            return None
+        document = Document(uri_of(path), path, 0, text.removeprefix(b"\xef\xbb\xbf"))
+        if len(self._disk) > 64:
+            self._disk.clear()
+        self._disk[path] = (stamp, document)
+        return document
+
+
+def path_of(uri: str, language: str = "") -> str:
+    """The path of a URI: the file's for `file:`, else the URI itself, with a suffix that tells the language."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file":
+        path = unquote(parts.path)
+        if parts.netloc:
+            path = f"//{unquote(parts.netloc)}{path}"
+        elif os.name == "nt" and len(path) > 2 and path[0] == "/" and path[2] == ":":
+            path = path[1].lower() + path[2:]  # file:///C:/x and file:///c%3A/x are one file
+        path = os.path.normpath(path)
+    else:
+        path = uri
+    if PurePosixPath(path).suffix.lower() not in _SUFFIXES:
+        path += _SUFFIX_OF_LANGUAGE.get(language, "")
+    return path
+
+
+def uri_of(path: str) -> str:
+    """A `file:` URI for a path that the client has not named itself."""
+    if urlsplit(path).scheme not in ("", "file") and not Path(path).is_absolute():
+        return path
+    return Path(path).absolute().as_uri()
