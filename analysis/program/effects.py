@@ -1,0 +1,143 @@
+"""What a kernel does to the memory it is given, by parameter.
+
+Computed once for a kernel from its body and the device functions it calls, and kept until one of their texts changes.
+A parameter may have several entries: one for each member it reaches and each way of access.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stitchcuda.analysis.order.symbolic import ONE, Poly
+from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
+from stitchcuda.analysis.program.device_values import Touch, larger, smaller
+from stitchcuda.analysis.program.device_walk import DeviceWalk, is_scalar
+from stitchcuda.analysis.program.ir import Function, Param, Program
+
+
+@dataclass(frozen=True, slots=True)
+class ParamEffect:
+    """Accesses through one parameter. `first` and `extent` bound the elements touched: `[first, first + extent)`, counted
+    in `element`s from where the pointer points, as polynomials over the names of integer parameters (members spelled
+    `args.n`) and `gridDim.x`, `blockDim.x`, ...; None is unknown."""
+
+    name: str
+    modes: frozenset[Mode]
+    certainty: Certainty
+    shape: Shape
+    element: str = ""  # type of the element accessed; "" when accesses differ or it is not known
+    member: str = (
+        ""  # path to the pointer: "" the parameter itself, "data", "inner.data", "[]" what its elements point to
+    )
+    first: Poly | None = None
+    extent: Poly | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class KernelEffects:
+    params: tuple[ParamEffect, ...]
+    symbols: tuple[tuple[str, Mode], ...]  # `__device__` and `__constant__` variables by name
+    prints: bool = False  # device printf or assert: a host wait flushes it
+    calls_unknown: bool = False  # a pointer reaches code without a body; what is listed for it is `may`
+
+    def of(self, name: str) -> tuple[ParamEffect, ...]:
+        return tuple(e for e in self.params if e.name == name)
+
+
+_UNKNOWN_KERNEL = KernelEffects((), (), calls_unknown=True)
+_cache: dict[tuple[str, str], tuple[tuple[tuple[str, str], ...], KernelEffects]] = {}
+_CACHE_LIMIT = 20_000
+
+
+def kernel_effects(program: Program, kernel_uid: str) -> KernelEffects:
+    """Effects of the kernel; for one that is only declared, what its parameter types allow."""
+    function = program.functions.get(kernel_uid)
+    if function is None:
+        return _UNKNOWN_KERNEL
+    if function.body is None:
+        return _declared_only(program, function)
+    key = (kernel_uid, function.digest)
+    known = _cache.get(key) if function.digest else None
+    if known is not None and all(_digest(program, uid) == digest for uid, digest in known[0]):
+        return known[1]
+    walk = DeviceWalk(program)
+    walk.kernel(function)
+    effects = _summarise(function, walk)
+    if function.digest:
+        if len(_cache) >= _CACHE_LIMIT:
+            _cache.clear()
+        used = tuple((uid, program.functions[uid].digest) for uid in sorted(walk.visited))
+        _cache[key] = (used, effects)
+    return effects
+
+
+def _digest(program: Program, uid: str) -> str | None:
+    function = program.functions.get(uid)
+    return None if function is None else function.digest
+
+
+def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
+    groups: dict[tuple[str, str, Mode], list[Touch]] = {}
+    for touch in walk.touches:
+        groups.setdefault(touch.key, []).append(touch)
+    order = {f"p:{p.name}": k for k, p in enumerate(function.params)}
+    merged: dict[ParamEffect, set[Mode]] = {}
+    symbols: dict[tuple[str, Mode], None] = {}
+    for (root, member, mode), touches in sorted(
+        groups.items(), key=lambda item: (order.get(item[0][0], 1 << 30), item[0][1], item[0][2].value)
+    ):
+        if root.startswith("s:"):
+            symbols[(root[2:], mode)] = None
+            continue
+        merged.setdefault(_effect(root[2:], member, touches), set()).add(mode)
+    params = [replace(effect, modes=frozenset(modes)) for effect, modes in merged.items()]
+    if walk.incomplete:  # the walk gave up: the rest is what the types allow
+        listed = {(e.name, m) for e in params for m in e.modes}
+        params += [
+            replace(e, modes=frozenset(m for m in e.modes if (e.name, m) not in listed))
+            for e in _declared_only(walk.program, function).params
+            if any((e.name, m) not in listed for m in e.modes)
+        ]
+    return KernelEffects(tuple(params), tuple(symbols), walk.prints, walk.calls_unknown)
+
+
+def _effect(name: str, member: str, touches: list[Touch]) -> ParamEffect:
+    certainty = Certainty.MUST if any(t.certainty is Certainty.MUST for t in touches) else Certainty.MAY
+    elements = {t.element for t in touches}
+    element = elements.pop() if len(elements) == 1 else ""
+    low, high = touches[0].low, touches[0].high
+    for touch in touches[1:]:
+        low, high = smaller(low, touch.low), larger(high, touch.high)
+    if element == "" and len({t.element for t in touches}) > 1:
+        low = high = None  # positions of different units do not compare
+    own = all(t.own for t in touches) and element != ""
+    return ParamEffect(
+        name,
+        frozenset(),
+        certainty,
+        Shape.THREAD if own else Shape.SOME,
+        element,
+        member,
+        low,
+        high - low + ONE if high is not None and low is not None else None,
+    )
+
+
+def _declared_only(program: Program, function: Function) -> KernelEffects:
+    params: list[ParamEffect] = []
+    unknown = False
+    for param in function.params:
+        if param.type.pointer:
+            params.append(_allowed(param, param.type.const, param.type.name, ""))
+        elif not is_scalar(param.type):
+            record = program.records.get(param.type.name)
+            if record is None:
+                unknown = True
+                continue
+            params += [_allowed(param, f.type.const, f.type.name, f.name) for f in record.fields if f.type.pointer]
+    return KernelEffects(tuple(params), (), calls_unknown=unknown)
+
+
+def _allowed(param: Param, const: bool, element: str, member: str) -> ParamEffect:
+    modes = frozenset({Mode.READ}) if const else frozenset({Mode.READ, Mode.WRITE})
+    return ParamEffect(param.name, modes, Certainty.MAY, Shape.SOME, element, member)
