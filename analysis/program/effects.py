@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.symbolic import ONE, Poly
 from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
-from stitchcuda.analysis.program.device_values import Touch, larger, smaller
-from stitchcuda.analysis.program.device_walk import DeviceWalk, is_scalar
+from stitchcuda.analysis.program.device.memory import is_scalar
+from stitchcuda.analysis.program.device.values import Touch, larger, smaller
+from stitchcuda.analysis.program.device.walk import DeviceWalk
 from stitchcuda.analysis.program.ir import Function, Param, Program
 
 

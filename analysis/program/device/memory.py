@@ -1,0 +1,257 @@
+"""State of the device-code walk: locals, what guards say about indexes, and the accesses met so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
+from stitchcuda.analysis.order.timeline import Certainty, Mode
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.values import (
+    UNKNOWN,
+    Place,
+    Touch,
+    Value,
+    extreme,
+    fold_thread_index,
+    launch_bounds,
+)
+
+STEPS = 60_000  # nodes walked for one kernel before the walk gives up and says so
+DEPTH = 12  # nested device calls
+
+SCALARS = frozenset(
+    ("bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed", "size_t", "ssize_t", "ptrdiff_t")
+    + ("int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t")
+    + ("half", "__half", "half2", "__half2", "__nv_bfloat16", "uint", "uchar", "ushort", "ulong")
+    + tuple(
+        f"{base}{width}" for base in ("char", "uchar", "short", "int", "uint", "float", "double") for width in "1234"
+    )
+)
+
+
+def is_scalar(type_: ir.TypeRef) -> bool:
+    return not type_.pointer and type_.name.removeprefix("std::").split(" ")[0] in SCALARS
+
+
+Location: TypeAlias = int | Place  # a local cell, or memory
+Exit: TypeAlias = str  # "" falls through | "loop" | "function"; with "?" in front: on some paths
+
+
+@dataclass
+class Cell:
+    type: ir.TypeRef
+    array: bool = False  # its name decays to a pointer to it; writes to it are weak
+    shared: bool = False
+
+
+@dataclass
+class Frame:
+    function: ir.Function
+    scopes: list[dict[str, int | tuple[Location, ...]]]
+    this: Value
+    returned: Value | None = None
+
+
+@dataclass
+class Bounds:
+    """What guards say about inner symbols, and about whole index expressions (`exact`: its largest value)."""
+
+    lower: dict[str, Poly]
+    upper: dict[str, Poly]
+    exact: dict[Poly, Poly]
+
+    def copy(self) -> Bounds:
+        return Bounds(dict(self.lower), dict(self.upper), dict(self.exact))
+
+
+class Budget(Exception):
+    """The walk took too many steps; `DeviceWalk.incomplete` is set."""
+
+
+class DeviceMemory:
+    def __init__(self, program: ir.Program) -> None:
+        self.program = program
+        self.touches: list[Touch] = []
+        self.prints = False
+        self.calls_unknown = False
+        self.incomplete = False
+        self.visited: set[str] = set()
+        self._store: dict[int, Value] = {}
+        self._cells: list[Cell] = []
+        self._fields: dict[tuple[int, str], int] = {}
+        self._frames: list[Frame] = []
+        self._steps = 0
+        self._bounds = Bounds(*launch_bounds(), {})
+        self._field_kinds = _field_kinds(program)
+        self._symbols = _device_symbols(program)
+
+    def _parameter(self, param: ir.Param) -> Value:
+        root = f"p:{param.name}"
+        if param.type.pointer or param.type.reference or param.type.dims:
+            element = param.type.name + "*" * max(0, param.type.pointer - 1)
+            return Value(places=frozenset({Place(root, element=element, const=param.type.const)}))
+        value = Value(number=symbol(param.name))
+        if not is_scalar(param.type):  # a struct, or a template or alias type that may be a pointer
+            value = replace(value, places=frozenset({Place(root, value=True)}))
+        return value
+
+    def _new_cell(self, type_: ir.TypeRef, value: Value, *, array: bool = False, shared: bool = False) -> int:
+        self._cells.append(Cell(type_, array or shared, shared))
+        self._store[len(self._cells) - 1] = value
+        return len(self._cells) - 1
+
+    def _find(self, name: str) -> int | tuple[Location, ...] | None:
+        for scope in reversed(self._frames[-1].scopes):
+            if name in scope:
+                return scope[name]
+        return None
+
+    def _member_cell(self, cell: int, name: str) -> int:
+        known = self._fields.get((cell, name))
+        if known is None:
+            value = self._member_value(self._store.get(cell, UNKNOWN), name)
+            kind = self._field_kinds.get(name)
+            embedded = kind is not None and bool(kind.dims)
+            known = self._new_cell(kind or ir.TypeRef(""), value, array=embedded and not value.places)
+            self._fields[(cell, name)] = known
+        return known
+
+    def _member_value(self, base: Value, name: str) -> Value:
+        """A member of a struct held by value."""
+        kind = self._field_kinds.get(name)
+        places, symbolic = set(), None
+        for place in base.places:
+            if not place.value:
+                places.add(place)  # some member of a local struct, which one is not tracked
+                continue
+            path = f"{place.member}.{name}".lstrip(".")
+            symbolic = symbol(f"{place.root[2:]}.{path}")
+            if kind is None or not is_scalar(kind):
+                pointer = kind is not None and kind.pointer > 0 and not kind.dims
+                element = kind.name if kind is not None and pointer else ""
+                const = kind is not None and kind.const
+                places.add(Place(place.root, path, element=element, const=const, value=not pointer))
+        return Value(number=symbolic if len(base.places) == 1 else None, places=frozenset(places), data=base.data)
+
+    def _touch(self, place: Place, mode: Mode) -> None:
+        if place.local or place.value and not place.member:
+            return
+        folded = fold_thread_index(place.offset) if place.offset is not None else None
+        low = high = None
+        if folded is not None:
+            low = extreme(folded, self._bounds.lower, self._bounds.upper, highest=False)
+            high = self._bounds.exact.get(folded)
+            if high is not None:
+                high = extreme(high, self._bounds.lower, self._bounds.upper, highest=True)
+            if high is None:
+                high = extreme(folded, self._bounds.lower, self._bounds.upper, highest=True)
+        own = folded == symbol("@thread.x")
+        self.touches.append(Touch(place.root, place.member, mode, Certainty.MUST, place.element, own, low, high))
+
+    def _read(self, location: Location) -> Value:
+        if isinstance(location, int):
+            cell = self._cells[location]
+            value = self._store.get(location, UNKNOWN)
+            members = [self._store[c] for (owner, _), c in self._fields.items() if owner == location]
+            for member in members:
+                value = Value(value.number, value.places | member.places, value.data or member.data, value.thread)
+            return replace(value, data=True, number=None) if cell.array else value
+        if location.local:
+            return replace(self._store.get(int(location.root[2:]), UNKNOWN), data=True, number=None)
+        if location.value:  # an element of an array inside a struct parameter: a parameter, not memory
+            return Value(places=frozenset({replace(location, member=location.member + "[]", offset=ZERO)}), thread=True)
+        self._touch(location, Mode.READ)
+        if location.element and "*" not in location.element and location.element in SCALARS and not location.field:
+            return Value(data=True)
+        kind = self._field_kinds.get(location.field.rsplit(".", 1)[-1]) if location.field else None
+        if kind is not None and is_scalar(kind):
+            return Value(data=True)
+        loaded = location.loaded()
+        if location.element.endswith("*"):
+            loaded = replace(loaded, element=location.element[:-1])
+        return Value(places=frozenset({loaded}), data=True)
+
+    def _write(self, location: Location, value: Value) -> None:
+        if isinstance(location, Place):
+            if not location.local:
+                self._touch(location, Mode.WRITE)
+                return
+            location = int(location.root[2:])
+            self._store[location] = self._store.get(location, UNKNOWN).join(value)
+            return
+        weak = self._cells[location].array
+        self._store[location] = self._store.get(location, UNKNOWN).join(value) if weak else value
+        for key in [k for k in self._fields if k[0] == location]:
+            del self._fields[key]
+
+    def _read_all(self, locations: Sequence[Location], flags: Value) -> Value:
+        result: Value | None = None
+        for location in locations:
+            value = self._read(location)
+            result = value if result is None else result.join(value)
+        if result is None:
+            return replace(UNKNOWN, data=True, thread=flags.thread)
+        data = any(isinstance(x, Place) for x in locations) and result.data
+        return replace(result, data=result.data or data or flags.data, thread=result.thread or flags.thread)
+
+    def _step(self) -> None:
+        self._steps += 1
+        if self._steps > STEPS:
+            raise Budget
+
+    def _member_location(self, location: Location, name: str) -> Location:
+        if isinstance(location, int):
+            cell = self._cells[location]
+            if cell.array:
+                return location
+            return self._member_cell(location, name)
+        if location.local:
+            return location
+        if location.value:
+            return next(iter(self._member_value(Value(places=frozenset({location})), name).places), location)
+        if location.element in SCALARS:  # v.x of a float4
+            return location
+        return replace(location, field=f"{location.field}.{name}".lstrip("."))
+
+    def _field_locations(self, this: Value, name: str) -> tuple[Location, ...]:
+        """A field named without `this->`."""
+        return tuple(
+            self._member_cell(int(p.root[2:]), name) if p.local else self._member_location(p, name) for p in this.places
+        )
+
+    def _targets(self, pointer: Value, by: Poly | None) -> tuple[Location, ...]:
+        targets: list[Location] = []
+        for place in pointer.places:
+            kind = self._field_kinds.get(place.member.rsplit(".", 1)[-1]) if place.value else None
+            if place.value and not (kind is not None and kind.dims):
+                place = replace(place, value=False)  # used as a pointer, so it is one
+            targets.append(place.moved(by))
+        return tuple(targets)
+
+
+def _field_kinds(program: ir.Program) -> dict[str, ir.TypeRef]:
+    """The type of a field by its name alone, where all records of the program agree on its shape."""
+    kinds: dict[str, ir.TypeRef] = {}
+    clashing: set[str] = set()
+    for record in program.records.values():
+        for field in record.fields:
+            known = kinds.setdefault(field.name, field.type)
+            if (known.pointer, len(known.dims), is_scalar(known)) != (
+                field.type.pointer,
+                len(field.type.dims),
+                is_scalar(field.type),
+            ):
+                clashing.add(field.name)
+    return {name: kind for name, kind in kinds.items() if name not in clashing}
+
+
+def _device_symbols(program: ir.Program) -> dict[str, ir.Declare]:
+    return {
+        declared.name: declared
+        for module in program.modules.values()
+        for declared in module.globals
+        if declared.space in ("device", "constant", "managed")
+    }

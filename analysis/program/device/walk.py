@@ -1,0 +1,271 @@
+"""Abstract walk over device code: which memory each pointer parameter reaches, and how it is touched.
+
+Locals hold `Value`s; calls of functions with a body are walked in place (bounded); branches are walked one by one and
+joined. An access is `must` when only guards on the thread's coordinates stand before it (`if (i < n)`): some thread is
+assumed to pass them. Behind a condition on memory content or on a parameter it is `may`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stitchcuda.analysis.order.symbolic import symbol
+from stitchcuda.analysis.order.timeline import Certainty
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.calls import DeviceCalls, typed
+from stitchcuda.analysis.program.device.guards import either
+from stitchcuda.analysis.program.device.memory import Budget, Exit, Frame, Location, is_scalar
+from stitchcuda.analysis.program.device.values import (
+    UNKNOWN,
+    Place,
+    Touch,
+    Value,
+    extreme,
+    fold_thread_index,
+)
+
+
+class DeviceWalk(DeviceCalls):
+    def kernel(self, function: ir.Function) -> None:
+        self.visited.add(function.uid)
+        scope: dict[str, int | tuple[Location, ...]] = {}
+        for param in function.params:
+            scope[param.name] = self._new_cell(param.type, self._parameter(param))
+        self._frames.append(Frame(function, [scope], UNKNOWN))
+        try:
+            assert function.body is not None
+            self._statement(function.body)
+        except (Budget, RecursionError):
+            self.incomplete = self.calls_unknown = True
+        finally:
+            self._frames.pop()
+
+    def _statement(self, node: ir.Stmt) -> Exit:
+        self._step()
+        match node:
+            case ir.Declare():
+                self._declare(node)
+            case ir.Evaluate(expr=expr):
+                self._value(expr)
+            case ir.Block(body=body, scope=scope):
+                if scope:
+                    self._frames[-1].scopes.append({})
+                bounds = self._bounds.copy()
+                try:
+                    return self._sequence(body)
+                finally:
+                    if scope:
+                        self._frames[-1].scopes.pop()
+                        self._bounds = bounds
+            case ir.If():
+                return self._if(node)
+            case ir.Loop():
+                return self._loop(node)
+            case ir.Switch(subject=subject, cases=cases):
+                return self._switch(subject, cases)
+            case ir.Return(value=value):
+                if value is not None:
+                    frame = self._frames[-1]
+                    result = self._value(value)
+                    frame.returned = result if frame.returned is None else frame.returned.join(result)
+                return "function"
+            case ir.Break() | ir.Continue():
+                return "loop"
+            case ir.Goto():
+                return "?function"
+            case ir.PreprocIf(branches=branches, complete=complete):
+                recorded = []
+                for _, block in branches:
+                    outer, self.touches = self.touches, []
+                    self._sequence(block.body)
+                    recorded.append(self.touches)
+                    self.touches = outer
+                if not complete:
+                    recorded.append([])
+                self.touches.extend(either(recorded))
+            case ir.Try(body=body):
+                return self._statement(body)
+            case ir.Throw() | ir.Label():
+                pass
+        return ""
+
+    def _sequence(self, body: Sequence[ir.Stmt]) -> Exit:
+        """Statements in order. What follows a statement that may have left on a data condition is `may`."""
+        for k, statement in enumerate(body):
+            left = self._statement(statement)
+            if left.startswith("?"):
+                outer, self.touches = self.touches, []
+                rest = self._sequence(body[k + 1 :])
+                self.touches = outer + [replace(t, certainty=Certainty.MAY) for t in self.touches]
+                return "?function" if "function" in left + rest else "?loop"
+            if left:
+                return left
+        return ""
+
+    def _declare(self, node: ir.Declare) -> None:
+        scope = self._frames[-1].scopes[-1]
+        init = node.init
+        if node.space in ("shared", "constant", "device", "managed"):
+            scope[node.name] = self._new_cell(node.type, UNKNOWN, shared=True)
+            return
+        if node.type.reference and init is not None:
+            locations, _ = self._locations(init)
+            if locations:
+                scope[node.name] = locations
+                return
+        value = UNKNOWN
+        if init is not None:
+            if isinstance(init, ir.Construct) and init.type.name.endswith("atomic_ref") and init.args:
+                locations, _ = self._locations(init.args[0])
+                value = Value(places=frozenset(x for x in locations if isinstance(x, Place)))
+            else:
+                value = self._value(init)
+            if node.type.pointer and not node.type.dims and node.type.name != "auto":
+                value = replace(value, places=frozenset(typed(p, node.type) for p in value.places))
+        scope[node.name] = self._new_cell(node.type, value, array=bool(node.type.dims))
+
+    def _if(self, node: ir.If) -> Exit:
+        self._frames[-1].scopes.append({})
+        if node.init is not None:
+            self._statement(node.init)
+        test = self._value(node.condition)
+        if isinstance(node.condition, ir.Const):  # `if constexpr` on a literal
+            chosen = node.then if node.condition.value else node.otherwise
+            return self._statement(chosen) if chosen is not None else ""
+        start, fields = dict(self._store), dict(self._fields)
+        bounds = self._bounds.copy()
+        self._assume(node.condition, True)
+        first, exit_then = self._recorded_statement(node.then)
+        after_then, self._store = self._store, dict(start)
+        self._bounds = bounds.copy()
+        self._fields = fields
+        second: list[Touch] = []
+        exit_else = ""
+        self._assume(node.condition, False)
+        if node.otherwise is not None:
+            second, exit_else = self._recorded_statement(node.otherwise)
+        self._frames[-1].scopes.pop()
+        self._merge(first, second, test, node.condition)
+        leaves_then, leaves_else = _leaves(exit_then), _leaves(exit_else)
+        if not leaves_then:
+            self._bounds = bounds.copy()
+            if leaves_else:
+                self._assume(node.condition, True)
+                self._store = after_then
+            else:
+                self._store = _join_stores(self._store, after_then)
+        if leaves_then and leaves_else:
+            return exit_then if exit_then == exit_else else "function"
+        partial = next((e for e in (exit_then, exit_else) if e), "")
+        if not partial:
+            return ""
+        if test.thread and not test.data and _leaves(partial):
+            return ""  # `if (i >= n) return;`: the threads that stay are the ones meant
+        return "?" + partial.lstrip("?")
+
+    def _switch(self, subject: ir.Expr, cases: Sequence[ir.Case]) -> Exit:
+        self._value(subject)
+        start, ends, recorded = dict(self._store), [], []
+        exits: list[Exit] = []
+        for case in cases:
+            self._store = dict(start)
+            outer, self.touches = self.touches, []
+            exits.append(self._sequence(case.body))
+            ends.append(self._store)
+            recorded.append(self.touches)
+            self.touches = outer
+        if not any(not c.labels for c in cases):
+            ends.append(start)
+            recorded.append([])
+        self.touches.extend(either(recorded))
+        self._store = start
+        for end in ends:
+            self._store = _join_stores(self._store, end)
+        return "?function" if any("function" in e for e in exits) else ""
+
+    def _loop(self, node: ir.Loop) -> Exit:
+        bounds = self._bounds.copy()
+        self._frames[-1].scopes.append({})
+        if node.init is not None:
+            self._statement(node.init)
+        if node.iterable is not None:
+            self._value(node.iterable)
+        if node.target is not None:
+            self._declare(replace(node.target, init=None))
+        heads = self._loop_heads(node)
+        test = UNKNOWN
+        touched: list[Touch] = []
+        left = ""
+        for _ in range(3):
+            self._store.update({c: v for c, v in heads.items() if not self._store.get(c, UNKNOWN).places})
+            before = dict(self._store)
+            if node.condition is not None:
+                test = self._value(node.condition)
+                self._assume(node.condition, True)
+            seen, left = self._recorded_statement(node.body)
+            outer, self.touches = self.touches, seen
+            if node.step is not None:
+                self._value(node.step)
+            touched.extend(self.touches)
+            self.touches = outer
+            self._store = _join_stores(before, self._store)
+            if all(_same_places(before.get(c, UNKNOWN), v) for c, v in self._store.items()):
+                break
+        if node.form != "do" and test.data:
+            touched = [replace(t, certainty=Certainty.MAY) for t in touched]
+        self.touches.extend(touched)
+        for cell in heads:
+            value = self._store.get(cell, UNKNOWN)
+            self._store[cell] = replace(value, number=None, data=value.data or test.data)
+        self._frames[-1].scopes.pop()
+        self._bounds = bounds
+        return "?function" if "function" in left else ""
+
+    def _loop_heads(self, node: ir.Loop) -> dict[int, Value]:
+        """What the variables that a loop changes hold at the start of any round. An integer becomes a symbol of its own:
+        it is bounded below by its start when the loop only adds to it, and above by the loop's condition."""
+        changed: dict[str, bool] = {}  # name -> only grows
+        for part in (node.condition, node.body, node.step):
+            if part is None:
+                continue
+            for inner in ir.walk(part):
+                if isinstance(inner, ir.Assign) and isinstance(inner.target, ir.Name):
+                    name = inner.target.name
+                    changed[name] = changed.get(name, True) and inner.op in ("+", "*", "<<")
+        heads: dict[int, Value] = {}
+        for name, grows in changed.items():
+            cell = self._find(name)
+            if not isinstance(cell, int):
+                continue
+            start = self._store.get(cell, UNKNOWN)
+            if start.places:
+                loose = frozenset(replace(p, offset=None) for p in start.places)
+                self._store[cell] = replace(start, places=loose, number=None)
+                continue
+            if start.number is None and not is_scalar(self._cells[cell].type):
+                continue
+            head = f"@{name}{len(self._bounds.lower)}"
+            if grows and start.number is not None:
+                lowest = extreme(fold_thread_index(start.number), self._bounds.lower, self._bounds.upper, highest=False)
+                if lowest is not None:
+                    self._bounds.lower[head] = lowest
+            else:
+                self._bounds.lower.pop(head, None)
+            heads[cell] = Value(symbol(head), data=start.data, thread=start.thread)
+        return heads
+
+
+def _leaves(status: Exit) -> bool:
+    return bool(status) and not status.startswith("?")
+
+
+def _same_places(a: Value, b: Value) -> bool:
+    return a.places == b.places and a.function == b.function
+
+
+def _join_stores(a: dict[int, Value], b: dict[int, Value]) -> dict[int, Value]:
+    joined = dict(a)
+    for cell, value in b.items():
+        joined[cell] = value.join(a[cell]) if cell in a else value
+    return joined
