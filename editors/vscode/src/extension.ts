@@ -1,0 +1,87 @@
+// Starts the language server, restarts it when trust or its path changes, and registers the commands. All else is the server's.
+import * as vscode from "vscode";
+import { LanguageClient, RevealOutputChannelOn, type Executable } from "vscode-languageclient/node";
+import { GraphView } from "./graph";
+import { serverCommand } from "./server";
+
+const LANGUAGES = ["cuda", "cuda-cpp", "cpp", "c", "python"];
+
+let client: LanguageClient | undefined;
+let log: vscode.LogOutputChannel;
+let restarting: Promise<void> = Promise.resolve();
+
+export async function activate(context: vscode.ExtensionContext): Promise<void> {
+  log = vscode.window.createOutputChannel("stitchcuda", { log: true });
+  const graph = new GraphView(() => client);
+  context.subscriptions.push(
+    log,
+    graph.register(),
+    vscode.commands.registerCommand("stitchcuda.restart", restart),
+    vscode.commands.registerCommand("stitchcuda.showLog", () => log.show()),
+    vscode.commands.registerCommand("stitchcuda.showGraph", (uri?: unknown, name?: unknown) =>
+      graph.show(typeof uri === "string" ? uri : undefined, typeof name === "string" ? name : undefined),
+    ),
+    vscode.workspace.onDidGrantWorkspaceTrust(restart),
+    vscode.workspace.onDidChangeConfiguration((change) => {
+      if (change.affectsConfiguration("stitchcuda.server.path")) {
+        void restart();
+      }
+    }),
+  );
+  await restart();
+}
+
+export function deactivate(): Promise<void> {
+  return stop();
+}
+
+/** One restart after the other: two at once would leave a server that nobody stops. */
+function restart(): Promise<void> {
+  restarting = restarting.then(stop).then(start);
+  return restarting;
+}
+
+async function stop(): Promise<void> {
+  const stopping = client;
+  client = undefined;
+  try {
+    await stopping?.dispose();
+  } catch (error) {
+    log.warn(`The server did not stop cleanly: ${error}`);
+  }
+}
+
+async function start(): Promise<void> {
+  const command = serverCommand();
+  const server: Executable = { command, args: ["lsp", "--stdio"] };
+  const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
+    documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
+    initializationOptions: { trusted: vscode.workspace.isTrusted },
+    outputChannel: log,
+    revealOutputChannelOn: RevealOutputChannelOn.Never,
+  });
+  log.info(`Starting ${command}`);
+  try {
+    await starting.start();
+    client = starting;
+  } catch (error) {
+    log.error(`${command} did not start: ${error}`);
+    // No await: the message stays until it is answered, and a restart must not wait for that.
+    void offerHelp(command);
+  }
+}
+
+async function offerHelp(command: string): Promise<void> {
+  const settings = "Open the Setting";
+  const showLog = "Show the Log";
+  const answer = await vscode.window.showErrorMessage(
+    `stitchcuda: the server (${command}) did not start. Install it with "pip install stitchcuda", or set stitchcuda.server.path.`,
+    settings,
+    showLog,
+  );
+  if (answer === settings) {
+    await vscode.commands.executeCommand("workbench.action.openSettings", "stitchcuda.server.path");
+  } else if (answer === showLog) {
+    log.show();
+  }
+}

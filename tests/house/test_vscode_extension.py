@@ -1,0 +1,78 @@
+"""The VS Code extension's manifest agrees with its source and with the package, and the extension builds where node is."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import tomllib
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EXTENSION = ROOT / "editors" / "vscode"
+MANIFEST: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
+SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((EXTENSION / "src").glob("*.ts")))
+
+
+def test_version_is_the_packages() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert MANIFEST["version"] == project["version"]
+
+
+def test_every_command_is_registered() -> None:
+    offered = {command["command"] for command in MANIFEST["contributes"]["commands"]}
+    registered = set(re.findall(r'registerCommand\("([^"]+)"', SOURCE))
+    assert offered == registered
+
+
+def test_it_starts_for_the_languages_that_the_client_serves() -> None:
+    languages = re.search(r"const LANGUAGES = \[(.+?)\]", SOURCE)
+    assert languages is not None
+    assert MANIFEST["activationEvents"] == [f"onLanguage:{name}" for name in re.findall(r'"([^"]+)"', languages[1])]
+    extensions = {name for language in MANIFEST["contributes"]["languages"] for name in language["extensions"]}
+    assert extensions == {".cu", ".cuh"}
+
+
+def test_every_setting_read_is_declared() -> None:
+    declared = set(MANIFEST["contributes"]["configuration"]["properties"])
+    assert {
+        f"stitchcuda.{name}" for name in re.findall(r'getConfiguration\("stitchcuda"\)\.get\("([^"]+)"', SOURCE)
+    } <= declared
+    assert set(re.findall(r'affectsConfiguration\("([^"]+)"', SOURCE)) <= declared
+
+
+def test_an_untrusted_workspace_cannot_name_the_program_that_is_started() -> None:
+    trust = MANIFEST["capabilities"]["untrustedWorkspaces"]
+    assert trust["supported"] == "limited"
+    assert "stitchcuda.server.path" in trust["restrictedConfigurations"]
+    assert "vscode.workspace.isTrusted" in SOURCE
+
+
+def test_the_lock_file_names_no_registry() -> None:
+    lock = json.loads((EXTENSION / "package-lock.json").read_text(encoding="utf-8"))
+    assert not [name for name, package in lock["packages"].items() if "resolved" in package]
+    assert lock["version"] == MANIFEST["version"]
+    root = lock["packages"][""]
+    assert root["dependencies"] == MANIFEST["dependencies"] and root["devDependencies"] == MANIFEST["devDependencies"]
+
+
+@pytest.mark.editor
+def test_it_builds(tmp_path: Path) -> None:
+    npm = shutil.which("npm")
+    if npm is None:
+        pytest.skip("no npm here")
+    if not (EXTENSION / "node_modules").is_dir():
+        pytest.skip("editors/vscode/node_modules is missing; npm ci in that folder makes it")
+    built = subprocess.run(
+        [npm, "run", "--silent", "package"], check=False, cwd=EXTENSION, capture_output=True, text=True, timeout=120
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    with zipfile.ZipFile(EXTENSION / "stitchcuda.vsix") as package:
+        names = set(package.namelist())
+    assert {"extension/package.json", "extension/dist/extension.js", "extension/LICENSE.txt"} <= names
+    assert not [name for name in names if "node_modules" in name or "/src/" in name]
