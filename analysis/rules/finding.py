@@ -89,3 +89,6 @@ class Rule:
     doc: str
     check: Callable[[RuleInput], Iterable[Finding]]
     default: bool = True  # part of the default selection
+    every_path: bool = (
+        False  # a site counts only when each entry that reaches it reports it ("this wait is never needed")
+    )

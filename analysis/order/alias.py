@@ -1,0 +1,116 @@
+"""Do two accesses touch the same bytes? Three answers: True (provably), False (provably not), None (not known)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, equal
+from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Memory, Mode, Range, Shape, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two accesses of which one writes, to memory that may be the same. `same` is True when it provably is."""
+
+    first: Access
+    second: Access
+    same: bool | None
+
+    @property
+    def certain(self) -> bool:
+        """Both accesses happen whenever their ops run, and they provably meet."""
+        return self.same is True and Certainty.MAY not in (self.first.certainty, self.second.certainty)
+
+
+def alias(a: Buffer, b: Buffer) -> bool | None:
+    """Whether two buffers are the same memory. Parameters of an entry are taken as distinct memory, as are a parameter
+    and anything allocated below the entry."""
+    if a.id == b.id:
+        return True
+    if "unknown" in (a.origin, b.origin) or Memory.UNKNOWN in (a.memory, b.memory):
+        return None
+    if a.site is None or b.site is None or (a.site, a.calls) != (b.site, b.calls):
+        return False
+    return same_instance(a.instance, b.instance)
+
+
+def same_instance(a: tuple[Poly, ...], b: tuple[Poly, ...]) -> bool | None:
+    """Members of one family are told apart by their indexes: one pair that always differs is enough."""
+    if len(a) != len(b):
+        return None
+    verdicts = [equal(x, y) for x, y in zip(a, b, strict=True)]
+    if False in verdicts:
+        return False
+    # Without an index the allocation ran once, and two buffers of it are two separate runs of its site.
+    return True if a and all(verdicts) else None
+
+
+def overlap(a: Range, b: Range) -> bool | None:
+    """Whether two ranges of one buffer share bytes that both accesses touch.
+
+    Accesses that begin at the same byte are taken to meet: a kernel that gets a pointer uses what it points to."""
+    if a.offset is None or b.offset is None:
+        return None
+    for first, second in ((a, b), (b, a)):
+        if first.offset is None or second.offset is None or first.extent is None:
+            continue
+        if at_least(second.offset, first.offset + first.extent):
+            return False
+    if equal(a.offset, b.offset) or _covers(a, b) or _covers(b, a):
+        return True
+    dense = (Shape.WHOLE, Shape.THREAD)
+    if a.shape in dense and b.shape in dense and (_inside(a.offset, b) or _inside(b.offset, a)):
+        return True
+    return None
+
+
+def conflict(timeline: Timeline, op_a: int, op_b: int) -> tuple[Conflict, ...]:
+    """The pairs of accesses of two ops that conflict: same memory possible and one of them writes. Two atomics do not.
+    Accesses at a thread's own index still conflict: the other op's threads are other threads."""
+    pairs: list[Conflict] = []
+    for first in timeline.ops[op_a].accesses:
+        for second in timeline.ops[op_b].accesses:
+            if first.mode is Mode.READ and second.mode is Mode.READ:
+                continue
+            if first.mode is Mode.ATOMIC and second.mode is Mode.ATOMIC:
+                continue
+            same = same_memory(timeline, first, second)
+            if same is not False:
+                pairs.append(Conflict(first, second, same))
+    return tuple(pairs)
+
+
+def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | None:
+    """`alias` of the buffers and `overlap` of the ranges together."""
+    one, other = timeline.buffers[first.buffer], timeline.buffers[second.buffer]
+    buffers = alias(one, other)
+    if buffers is False:
+        return False
+    meets = overlap(first.range, second.range)
+    if buffers is None:
+        return None
+    if meets is None and (covers_all(first.range, one) or covers_all(second.range, other)):
+        return True
+    return meets
+
+
+def covers_all(touched: Range, buffer: Buffer) -> bool:
+    """The access touches every byte of its buffer."""
+    if touched.shape is Shape.SOME or touched.stride is not None or touched.offset is None or touched.extent is None:
+        return False
+    return bool(equal(touched.offset, ZERO)) and buffer.size is not None and bool(at_least(touched.extent, buffer.size))
+
+
+def _covers(a: Range, b: Range) -> bool:
+    """Every byte of `a` is touched and `b` lies within it, so whatever part `b` touches is touched by both."""
+    if a.shape is Shape.SOME or a.extent is None or b.extent is None or a.offset is None or b.offset is None:
+        return False
+    if a.stride is not None:  # rows of a pitched copy: the bytes between them are not touched
+        return False
+    return bool(at_least(b.offset, a.offset)) and bool(at_least(a.offset + a.extent, b.offset + b.extent))
+
+
+def _inside(point: Poly | None, a: Range) -> bool:
+    if point is None or a.offset is None or a.extent is None or a.stride is not None:
+        return False
+    return bool(at_least(point, a.offset)) and at_least(point, a.offset + a.extent) is False

@@ -1,0 +1,249 @@
+"""Source edits for fixes: statements, lines, indentation and the user's own error-check macro.
+
+Everything works on one function's text with spans relative to its start, as `Site` has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stitchcuda.analysis.program.ir import (
+    Api,
+    Block,
+    Break,
+    Case,
+    Continue,
+    Declare,
+    Evaluate,
+    Expr,
+    Function,
+    Goto,
+    If,
+    Label,
+    Launch,
+    Loop,
+    PreprocIf,
+    Return,
+    Site,
+    Span,
+    Stmt,
+    Switch,
+    Throw,
+    Try,
+    children,
+)
+from stitchcuda.analysis.rules.finding import Edit, RuleInput
+
+_NOT_A_CHECK = frozenset(b"if while for switch return sizeof assert static_cast void".split())
+_CHECKED = re.compile(rb"([A-Za-z_][\w:]*\(\s*)(?=cuda[A-Z]\w*\s*\()")
+
+
+@dataclass(frozen=True)
+class Body:
+    """A function with its text."""
+
+    function: Function
+    text: bytes
+
+    def slice(self, span: Span) -> str:
+        return self.text[span[0] : span[1]].decode(errors="replace")
+
+    @property
+    def newline(self) -> str:
+        return "\r\n" if b"\r\n" in self.text else "\n"
+
+
+def body_of(given: RuleInput, uid: str) -> Body | None:
+    """The function and its text; None when it is not C or C++ (edits are written in C) or its text is not at hand."""
+    function = given.program.functions.get(uid)
+    if function is None or function.body is None or function.language == "python":
+        return None
+    source = given.sources.get(function.path)
+    if source is None:
+        return None
+    return Body(function, source[function.base : function.base + function.span[1]])
+
+
+def statements(body: Body, span: Span) -> list[tuple[Stmt, Stmt]]:
+    """The statements around a span that stand in a block, outermost first, each with that block (or case)."""
+    found: list[tuple[Stmt, Stmt]] = []
+    node: Stmt | Expr | None = body.function.body
+    while node is not None:
+        inner = next((c for c in children(node) if contains(c.span, span)), None)
+        if inner is not None and isinstance(node, (Block, Case)) and _is_statement(inner):
+            found.append((inner, node))  # type: ignore[arg-type]
+        node = inner
+    # A macro that expands to `do { ... } while (0)` is one statement to its user: only the first with a span counts.
+    kept: list[tuple[Stmt, Stmt]] = []
+    for statement, parent in found:
+        if not kept or statement.span != kept[-1][0].span:
+            kept.append((statement, parent))
+    return kept
+
+
+def call_at(body: Body, span: Span) -> Api | Launch | None:
+    """The API call or launch written at a span."""
+    return next((n for n in nodes_at(body, span) if isinstance(n, (Api, Launch))), None)
+
+
+def nodes_at(body: Body, span: Span) -> list[Stmt | Expr]:
+    """The nodes with exactly this span, outermost first."""
+    if body.function.body is None:
+        return []
+    return [n for n in _around(body.function.body, span) if n.span == span]
+
+
+def nodes_around(body: Body, span: Span) -> list[Stmt | Expr]:
+    """The nodes that hold this span, outermost first."""
+    return list(_around(body.function.body, span)) if body.function.body is not None else []
+
+
+def loops_around(body: Body, span: Span) -> list[Loop]:
+    """Outermost first."""
+    return [n for n in nodes_around(body, span) if isinstance(n, Loop)]
+
+
+def checked(body: Body, call: str, near: int) -> str:
+    """A statement for an API call, wrapped the way the function's nearest other call is."""
+    best: tuple[int, str, str] | None = None
+    for match in _CHECKED.finditer(body.text):
+        word = match[1].rstrip(b"( \t").split(b"::")[-1]
+        if word in _NOT_A_CHECK or word.startswith(b"cuda"):
+            continue
+        inner = _closing(body.text, body.text.index(b"(", match.end()))
+        outer = _closing(body.text, body.text.index(b"(", match.start()))
+        if inner is None or outer is None or inner >= outer:
+            continue
+        suffix = body.text[inner + 1 : outer + 1].decode(errors="replace")
+        if "\n" in suffix:
+            continue
+        distance = abs(match.start() - near)
+        if best is None or distance < best[0]:
+            name = call[: call.index("(")]
+            suffix = re.sub(r'"[^"]*"', f'"{name}"', suffix, count=1)
+            best = (distance, match[1].decode(errors="replace"), suffix)
+    return f"{best[1]}{call}{best[2]};" if best is not None else f"{call};"
+
+
+def before(body: Body, statement: Span, lines: list[str]) -> Edit:
+    """Insert lines before a statement, at its indentation."""
+    start = _line_start(body.text, statement[0])
+    indent = body.text[start : statement[0]]
+    if indent.strip() or start == 0:
+        text = "".join(f"{line} " for line in lines)
+        return Edit(_site(body, (statement[0], statement[0])), text)
+    text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
+    return Edit(_site(body, (start, start)), text)
+
+
+def after(body: Body, statement: Span, lines: list[str]) -> Edit:
+    """Insert lines after a statement, at its indentation."""
+    end = _statement_end(body.text, statement)
+    start = _line_start(body.text, statement[0])
+    indent = body.text[start : statement[0]]
+    rest_end = body.text.find(b"\n", end)
+    rest = body.text[end : rest_end if rest_end >= 0 else len(body.text)]
+    if indent.strip() or rest_end < 0 or not re.fullmatch(rb"\s*(//.*|/\*.*\*/\s*)?", rest):
+        return Edit(_site(body, (end, end)), "".join(f" {line}" for line in lines))
+    text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
+    return Edit(_site(body, (rest_end + 1, rest_end + 1)), text)
+
+
+def remove(body: Body, statement: Span) -> Edit:
+    """Delete a statement, and its lines when nothing else stands on them."""
+    end = _statement_end(body.text, statement)
+    start = _line_start(body.text, statement[0])
+    line_end = body.text.find(b"\n", end)
+    alone = not body.text[start : statement[0]].strip() and line_end >= 0 and not body.text[end:line_end].strip()
+    return Edit(_site(body, (start, line_end + 1) if alone and start > 0 else (statement[0], end)), "")
+
+
+def statement_text(body: Body, statement: Span) -> str:
+    return body.slice((statement[0], _statement_end(body.text, statement)))
+
+
+def replace(body: Body, span: Span, text: str) -> Edit:
+    return Edit(_site(body, span), text)
+
+
+def merged(edits: list[Edit]) -> tuple[Edit, ...]:
+    """Insertions at one place become one edit, in the order given."""
+    out: dict[Site, Edit] = {}
+    for edit in edits:
+        known = out.get(edit.site)
+        out[edit.site] = edit if known is None else Edit(edit.site, known.text + edit.text)
+    return tuple(sorted(out.values(), key=lambda e: e.site.span))
+
+
+def fresh_name(body: Body, wish: str) -> str:
+    """An identifier that the function's text does not use."""
+    base = re.sub(r"\W+", "_", wish).strip("_") or "data"
+    name, count = base, 2
+    while re.search(rf"\b{re.escape(name)}\b".encode(), body.text):
+        name, count = f"{base}{count}", count + 1
+    return name
+
+
+def contains(outer: Span, inner: Span) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _site(body: Body, span: Span) -> Site:
+    return Site(body.function.uid, body.function.path, span)
+
+
+def _is_statement(node: Stmt | Expr) -> bool:
+    return isinstance(node, _STATEMENTS)
+
+
+_STATEMENTS = (
+    Declare,
+    Evaluate,
+    Block,
+    If,
+    Loop,
+    Switch,
+    Return,
+    Break,
+    Continue,
+    Goto,
+    Label,
+    Throw,
+    Try,
+    PreprocIf,
+)
+
+
+def _around(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
+    if contains(node.span, span):
+        yield node
+        for child in children(node):
+            yield from _around(child, span)
+
+
+def _line_start(text: bytes, at: int) -> int:
+    return text.rfind(b"\n", 0, at) + 1
+
+
+def _statement_end(text: bytes, statement: Span) -> int:
+    """With its semicolon, which a macro call's span may leave out."""
+    end = statement[1]
+    if text[end - 1 : end] in (b";", b"}"):
+        return end
+    following = re.compile(rb"\s*;").match(text, end)
+    return following.end() if following else end
+
+
+def _closing(text: bytes, opening: int) -> int | None:
+    """The parenthesis that closes the one at `opening`; strings and characters are skipped."""
+    depth = 0
+    for match in re.compile(rb"""[()]|"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'""").finditer(text, opening):
+        if match[0] == b"(":
+            depth += 1
+        elif match[0] == b")":
+            depth -= 1
+            if depth == 0:
+                return match.start()
+    return None

@@ -1,0 +1,179 @@
+"""Fixes that several rules share: order two streams by an event, wait on the host, free on the right stream.
+
+A race may span functions. Its fix goes where the two call paths part: in the innermost function that leads to both ops.
+A stream is named there by following the arguments of the calls in between; when that does not work there is no fix.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from stitchcuda.analysis.order.timeline import Op, StreamKind
+from stitchcuda.analysis.program.ir import Api, Call, Expr, Launch, Name, Site, Span
+from stitchcuda.analysis.rules import edits, wording
+from stitchcuda.analysis.rules.edits import Body
+from stitchcuda.analysis.rules.finding import Fix, RuleInput
+from stitchcuda.analysis.rules.race import Race
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where two ops' call paths part: the function, and the statements in it that lead to each op. `first_outer` and
+    `later_outer` are the statements of the innermost common block."""
+
+    body: Body
+    depth: int  # length of the common call path
+    first: Span
+    later: Span
+    first_outer: Span
+    later_outer: Span
+    first_above: Span  # in the innermost common block outside loops: where something may live that both need
+    later_above: Span
+
+
+def wait_for_event(given: RuleInput, race: Race) -> tuple[Fix, ...]:
+    """Record an event behind the earlier op and make the later op's stream wait for it (E1, E2)."""
+    meeting = _meeting(given, race.earlier, race.later)
+    if meeting is None:
+        return ()
+    producer = stream_text(given, race.earlier, meeting)
+    consumer = stream_text(given, race.later, meeting)
+    if producer is None or consumer is None or producer == consumer:
+        return ()
+    body = meeting.body
+    event = edits.fresh_name(body, f"{race.buffer.name}_ready")
+    near = meeting.later[0]
+    first, last = sorted((meeting.first_above, meeting.later_above))
+    create = f"cudaEventCreateWithFlags(&{event}, cudaEventDisableTiming)"
+    wait = f"cudaStreamWaitEvent({consumer}, {event}, 0)"
+    changes = [
+        edits.before(body, first, [f"cudaEvent_t {event};", edits.checked(body, create, near)]),
+        edits.after(body, meeting.first, [edits.checked(body, f"cudaEventRecord({event}, {producer})", near)]),
+        edits.before(body, meeting.later, [edits.checked(body, wait, near)]),
+        edits.after(body, last, [edits.checked(body, f"cudaEventDestroy({event})", near)]),
+    ]
+    title = f"Make {_stream(given, race.later)} wait for {wording.operation(race.earlier)} with an event (host does not wait)"
+    return (Fix(title, edits.merged(changes), preferred=True),)
+
+
+def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
+    """Wait for the earlier op's stream before the later statement (W2)."""
+    meeting = _meeting(given, race.earlier, race.later)
+    if meeting is None:
+        return ()
+    producer = stream_text(given, race.earlier, meeting)
+    if producer is None:
+        return ()
+    after = meeting.first_outer[1] <= meeting.later_outer[0]
+    place = meeting.later_outer if after else meeting.later
+    line = edits.checked(meeting.body, f"cudaStreamSynchronize({producer})", place[0])
+    title = f"Wait for {_stream(given, race.earlier)} first (stalls the host until its work is done)"
+    return (Fix(title, (edits.before(meeting.body, place, [line]),), preferred=True),)
+
+
+def free_on_stream(given: RuleInput, race: Race) -> tuple[Fix, ...]:
+    """Free on the stream that used the memory: then stream order is enough (A2)."""
+    meeting = _meeting(given, race.earlier, race.later)
+    if meeting is None or race.later.function != meeting.body.function.uid:
+        return ()
+    producer = stream_text(given, race.earlier, meeting)
+    call = edits.call_at(meeting.body, race.later.site.span)
+    written = call.role("stream") if isinstance(call, Api) else None
+    if producer is None or written is None:
+        return ()
+    edit = edits.replace(meeting.body, written.span, producer)
+    return (Fix(f"Release {wording.buffer(race.buffer)} on {_stream(given, race.earlier)}", (edit,), preferred=True),)
+
+
+def stream_text(given: RuleInput, op: Op, meeting: Meeting) -> str | None:
+    """How the op's stream is written in the function where the paths meet."""
+    if op.stream is None:
+        return None
+    if given.timeline.streams[op.stream].kind is StreamKind.LEGACY:
+        return "0"
+    body = edits.body_of(given, op.function)
+    if body is None:
+        return None
+    call = edits.call_at(body, op.site.span)
+    written: Expr | None = None
+    if isinstance(call, Launch):
+        written = call.stream
+    elif isinstance(call, Api):
+        written = call.role("stream")
+    if written is None:
+        return None
+    for depth in range(len(op.calls) - 1, meeting.depth - 1, -1):
+        site = op.calls[depth]
+        outer = edits.body_of(given, site.function)
+        if outer is None or not isinstance(written, Name):
+            return None
+        index = next((i for i, p in enumerate(body.function.params) if p.name == written.name), None)
+        passed = _arguments(outer, site.span)
+        if index is None or passed is None or index >= len(passed):
+            return None
+        written, body = passed[index], outer
+    if body.function.uid != meeting.body.function.uid or not _plain(body.slice(written.span)):
+        return None
+    return body.slice(written.span)
+
+
+def _meeting(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
+    depth = 0
+    while depth < min(len(earlier.calls), len(later.calls)) and earlier.calls[depth] == later.calls[depth]:
+        depth += 1
+    first, second = _site_at(earlier, depth), _site_at(later, depth)
+    if first.function != second.function or first == second:
+        return None
+    body = edits.body_of(given, first.function)
+    if body is None:
+        return None
+    firsts, seconds = edits.statements(body, first.span), edits.statements(body, second.span)
+    pairs = [(a[0], b[0]) for a, b in zip(firsts, seconds, strict=False) if a[1] is b[1]]
+    if not pairs or pairs[-1][0] is pairs[-1][1]:
+        return None
+    inner = pairs[-1]
+    loops = edits.loops_around(body, _hull(inner[0].span, inner[1].span))
+    above = inner
+    if loops:
+        outermost = loops[0].span
+        holder = next((s for s, _ in firsts if edits.contains(s.span, outermost)), None)
+        if holder is None:
+            return None
+        above = (holder, holder)
+    return Meeting(
+        body,
+        depth,
+        firsts[-1][0].span,
+        seconds[-1][0].span,
+        inner[0].span,
+        inner[1].span,
+        above[0].span,
+        above[1].span,
+    )
+
+
+def _site_at(op: Op, depth: int) -> Site:
+    return op.calls[depth] if depth < len(op.calls) else op.site
+
+
+def _arguments(body: Body, span: Span) -> tuple[Expr, ...] | None:
+    """The arguments of the call written at a span."""
+    if body.function.body is None:
+        return None
+    for node in edits.nodes_at(body, span):
+        if isinstance(node, Call):
+            return node.args
+    return None
+
+
+def _hull(a: Span, b: Span) -> Span:
+    return min(a[0], b[0]), max(a[1], b[1])
+
+
+def _plain(text: str) -> bool:
+    """An expression that can be written again without side effects."""
+    return bool(text) and not any(mark in text for mark in ("++", "--", "=", "\n", ";")) and len(text) < 80
+
+
+def _stream(given: RuleInput, op: Op) -> str:
+    return wording.stream(given.timeline, op.stream) if op.stream is not None else "the host"

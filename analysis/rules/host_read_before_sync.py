@@ -1,0 +1,103 @@
+"""The host reads memory that device work may still be writing.
+
+## What
+
+Host code reads pinned, mapped or managed memory, and an asynchronous copy or a kernel that writes it was enqueued
+before, with no host wait in between: no stream, event or device synchronisation that covers the writer.
+
+## Why
+
+`cudaMemcpyAsync` into pinned memory and every launch return at once (C7, O2): the host reads whatever is there. An
+asynchronous copy to pageable memory may or may not wait (C6); it is reported as `possible` only.
+
+## Example
+
+```cuda
+cudaMemcpyAsync(h, d, bytes, cudaMemcpyDeviceToHost, s);
+printf("%f\\n", h[0]);  // the copy may not have happened yet
+```
+
+## Use instead
+
+```cuda
+cudaMemcpyAsync(h, d, bytes, cudaMemcpyDeviceToHost, s);
+cudaStreamSynchronize(s);
+printf("%f\\n", h[0]);
+```
+
+## Fix safety
+
+The fix inserts `cudaStreamSynchronize` on the writer's stream before the statement that reads. It stalls the host there
+until the stream is done, which is what the read needs; work enqueued on that stream in between is waited for as well.
+
+## References
+
+Ordering rows C3, C6, C7, C11, C12, W1, W2, W3, W4, W7, W8.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Op
+from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.rules import wording
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.fixes import wait_on_host
+from stitchcuda.analysis.rules.polling import polls
+from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races, weaker
+
+CODE = "host-read-before-sync"
+_HOST_READ = frozenset({ApiKind.HOST_READ})
+_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
+
+
+def check(given: RuleInput) -> Iterator[Finding]:
+    for race in races(given.timeline, DEVICE_WORK, _HOST_READ, _read_of_device_write):
+        if not polls(given.program, race.later):
+            yield _finding(given, race)
+
+
+def _read_of_device_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
+    return first.mode is not Mode.READ and second.mode is Mode.READ
+
+
+def _finding(given: RuleInput, race: Race) -> Finding:
+    line = given.timeline
+    level = race.confidence
+    if race.buffer.memory not in _ASYNCHRONOUS_MEMORY:
+        level = Confidence.POSSIBLE  # C6
+    if race.conflict.first.mode is Mode.ATOMIC:
+        level = weaker(level, Confidence.POSSIBLE)  # C12: progress counters are read on purpose while they change
+    what = wording.memory(race.buffer)
+    message = (
+        f"the host reads {what} while {wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} "
+        "may still be writing it"
+    )
+    related = (
+        Related(race.earlier.site, f"{wording.operation(race.earlier)} writes {wording.buffer(race.buffer)} here"),
+        *wording.call_path(race.later),
+        *wording.call_path(race.earlier),
+        *wording.allocation(race.buffer),
+    )
+    return Finding(
+        CODE,
+        Group.CORRECTNESS,
+        Severity.ERROR,
+        level,
+        race.later.site,
+        message,
+        wording.distinct(related, race.later.site),
+        wait_on_host(given, race),
+        wording.condition(race.later),
+    )
+
+
+RULE = Rule(
+    CODE,
+    Group.CORRECTNESS,
+    Severity.ERROR,
+    "the host reads memory that device work may still be writing",
+    __doc__ or "",
+    check,
+)

@@ -1,0 +1,202 @@
+"""Unordered pairs of operations that touch the same memory: what the race rules share.
+
+A race needs `Timeline.may_overlap(a, b)` and conflicting accesses. Its confidence starts at `certain` and is lowered by
+everything that was not proved; the race rules only choose which pairs are theirs and how they say it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stitchcuda.analysis.order.alias import Conflict, conflict
+from stitchcuda.analysis.order.machine import same_stream
+from stitchcuda.analysis.order.symbolic import ZERO
+from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Op, Shape, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.rules.finding import Confidence
+
+DEVICE_WORK = frozenset(
+    {
+        ApiKind.LAUNCH,
+        ApiKind.COPY,
+        ApiKind.MEMSET,
+        ApiKind.LIBRARY_CALL,
+        ApiKind.GRAPH_LAUNCH,
+        ApiKind.HOST_FUNC,
+    }
+)
+MAY_WAIT = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # W8
+
+RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
+
+Choose: TypeAlias = Callable[[Op, Access, Op, Access], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    earlier: Op
+    later: Op
+    conflict: Conflict
+    buffer: Buffer  # as the later op names it
+    confidence: Confidence
+
+
+def weaker(a: Confidence, b: Confidence) -> Confidence:
+    return a if RANK[a] <= RANK[b] else b
+
+
+def races(
+    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind], choose: Choose
+) -> list[Race]:
+    """The races whose ops are of the given kinds and whose accesses `choose` takes, one a pair of sites and buffer, the
+    most confident first. Pairs that another pair implies are left out: when the same later op also races with something
+    that runs after the earlier one, and when something before the later op in its stream already races with it."""
+    found: dict[tuple[object, ...], Race] = {}
+    for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
+        if not choose(earlier, first, later, second) or not timeline.may_overlap(earlier.id, later.id):
+            continue
+        if exclusive(earlier, later):
+            continue
+        for clash in conflict(timeline, earlier.id, later.id):
+            if clash.first is not first or clash.second is not second:
+                continue
+            race = Race(
+                earlier, later, clash, timeline.buffers[second.buffer], confidence(timeline, earlier, later, clash)
+            )
+            key = (earlier.site, later.site, memory_key(race.buffer))
+            known = found.get(key)
+            if known is None or RANK[known.confidence] < RANK[race.confidence]:
+                found[key] = race
+    return _without_implied(timeline, list(found.values()))
+
+
+def confidence(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
+    """How sure a race between two ops that may overlap is."""
+    level = Confidence.CERTAIN
+    if clash.same is not True:
+        level = weaker(level, _partial(timeline, clash))
+    if Certainty.MAY in (clash.first.certainty, clash.second.certainty):
+        level = Confidence.POSSIBLE
+    if not (earlier.certain and later.certain):
+        level = Confidence.POSSIBLE
+    if timeline.may_wait[later.id] >> earlier.id & 1:
+        level = weaker(level, _across_may_wait(timeline, earlier, later))
+    level = weaker(level, _streams(timeline, earlier, later))
+    if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
+        level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
+    if earlier.thread != later.thread:
+        level = weaker(level, Confidence.POSSIBLE)  # X1: order between host threads is only partly seen
+    return level
+
+
+def _texts(op: Op) -> set[str]:
+    return {c.text for c in op.conditions}
+
+
+def exclusive(a: Op, b: Op) -> bool:
+    """The two ops stand on opposite sides of one decision. Tests of the same text count as one decision: a mode flag is
+    often tested again at each stage."""
+    if a.iteration != b.iteration and a.loop is not None and b.loop is not None:
+        return False
+    other = {(c.text, c.taken) for c in b.conditions}
+    return any((c.text, not c.taken) in other or (_negated(c.text), c.taken) in other for c in a.conditions if c.text)
+
+
+def memory_key(buffer: Buffer) -> object:
+    """Equal for all members of an allocation family; whatever has no site stands alone."""
+    return (buffer.site, buffer.calls) if buffer.site is not None else buffer.id
+
+
+def _negated(text: str) -> str:
+    return text[1:].strip() if text.startswith("!") else f"!{text}"
+
+
+def _pairs(
+    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind]
+) -> Iterator[tuple[Op, Access, Op, Access]]:
+    """Accesses of the right kinds to the same allocation or family, earlier op first."""
+    firsts: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
+    seconds: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
+    for op in timeline.ops:
+        for access in op.accesses:
+            key = memory_key(timeline.buffers[access.buffer])
+            if op.kind in earlier_kinds:
+                firsts[key].append((op, access))
+            if op.kind in later_kinds:
+                seconds[key].append((op, access))
+    for key, later in seconds.items():
+        for op, second in later:
+            candidates = timeline.earlier[op.id] & ~timeline.before[op.id]
+            for other, first in firsts.get(key, ()):
+                if candidates >> other.id & 1:
+                    yield other, first, op, second
+
+
+def _partial(timeline: Timeline, clash: Conflict) -> Confidence:
+    """Whether they meet was not proved. A gather or scatter somewhere in an array that the other access walks from its
+    start is `likely` to; anything else may be a partition that was not understood."""
+    if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
+        return Confidence.POSSIBLE
+    for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
+        if walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
+            return Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
+    """W8: a free in between waits in practice but is not promised to; anything else that may have waited is unknown
+    code."""
+    for op in timeline.ops:
+        if (
+            op.kind in MAY_WAIT
+            and timeline.earlier[op.id] >> earlier.id & 1
+            and timeline.earlier[later.id] >> op.id & 1
+        ):
+            return Confidence.LIKELY
+    return Confidence.POSSIBLE
+
+
+def _streams(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
+    """What is known about the two streams being different and unordered (O3, O4)."""
+    streams = [timeline.streams[s] for s in (earlier.stream, later.stream) if s is not None]
+    if any(s.kind is StreamKind.UNKNOWN for s in streams):
+        return Confidence.POSSIBLE
+    if len(streams) < 2:
+        return Confidence.CERTAIN
+    first, second = streams
+    if StreamKind.LEGACY in (first.kind, second.kind):
+        other = second if first.kind is StreamKind.LEGACY else first
+        # A stream from outside may be a blocking one or the default stream itself.
+        return Confidence.CERTAIN if other.blocking is False else Confidence.POSSIBLE
+    if same_stream(first, second) is False:
+        return Confidence.CERTAIN
+    return Confidence.POSSIBLE
+
+
+def _without_implied(timeline: Timeline, found: list[Race]) -> list[Race]:
+    kept = []
+    for race in found:
+        buffer = memory_key(race.buffer)
+        implied = any(
+            other is not race
+            and memory_key(other.buffer) == buffer
+            and RANK[other.confidence] >= RANK[race.confidence]
+            and (
+                (other.later.id == race.later.id and timeline.ordered(race.earlier.id, other.earlier.id))
+                or (
+                    other.earlier.id == race.earlier.id
+                    and other.later.stream == race.later.stream
+                    and (
+                        timeline.ordered(other.later.id, race.later.id)
+                        or (race.later.stream is None and timeline.earlier[race.later.id] >> other.later.id & 1)
+                    )
+                )
+            )
+            for other in found
+        )
+        if not implied:
+            kept.append(race)
+    return sorted(kept, key=lambda r: (r.later.site, -RANK[r.confidence], r.earlier.site))

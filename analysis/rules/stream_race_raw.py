@@ -1,0 +1,100 @@
+"""A read on the device is not ordered after the write it needs.
+
+## What
+
+An operation on one stream writes memory that an operation on another stream reads, and nothing orders the read after
+the write: no event, no host wait, no default-stream rule. Kernels, copies, memsets and library calls count, on both
+sides.
+
+## Why
+
+Work of different streams runs in any order and at the same time (O3). The reader gets old data, half-written data or
+the right data, depending on timing: the program is wrong even when its tests pass. Streams made by
+`cudaStreamCreateWithFlags(..., cudaStreamNonBlocking)` are not even ordered with the default stream (O5).
+
+## Example
+
+```cuda
+produce<<<grid, block, 0, a>>>(x);
+consume<<<grid, block, 0, b>>>(x, y);  // reads x while produce may still be writing it
+```
+
+## Use instead
+
+```cuda
+produce<<<grid, block, 0, a>>>(x);
+cudaEventRecord(ready, a);
+cudaStreamWaitEvent(b, ready, 0);
+consume<<<grid, block, 0, b>>>(x, y);
+```
+
+## Fix safety
+
+The fix adds an event without timing, records it behind the writer and makes the reader's stream wait for it. The host
+does not wait. Results can only become those of the intended order; the two operations no longer overlap.
+
+## References
+
+Ordering rows O1, O3, O4, O5, E1, E2; C9 for symbols, C11 and C12 for managed and mapped memory; W7 and W8 for
+allocations and frees in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stitchcuda.analysis.order.timeline import Access, Mode, Op
+from stitchcuda.analysis.rules import wording
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.fixes import wait_for_event
+from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races, weaker
+
+CODE = "stream-race-raw"
+
+
+def check(given: RuleInput) -> Iterator[Finding]:
+    for race in races(given.timeline, DEVICE_WORK, DEVICE_WORK, _read_after_write):
+        yield _finding(given, race)
+
+
+def _read_after_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
+    return first.mode is not Mode.READ and second.mode is Mode.READ
+
+
+def _finding(given: RuleInput, race: Race) -> Finding:
+    line = given.timeline
+    level = race.confidence
+    if race.conflict.first.mode is Mode.ATOMIC:
+        level = weaker(level, Confidence.LIKELY)  # a flag that the reader polls is written this way
+    what = wording.buffer(race.buffer)
+    message = (
+        f"{wording.operation(race.later)}{wording.on_stream(line, race.later)} reads {what} while "
+        f"{wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} may still be writing it"
+    )
+    related = (
+        Related(race.earlier.site, f"{wording.operation(race.earlier)} writes {what} here"),
+        *wording.call_path(race.later),
+        *wording.call_path(race.earlier),
+        *wording.allocation(race.buffer),
+    )
+    return Finding(
+        CODE,
+        Group.CORRECTNESS,
+        Severity.ERROR,
+        level,
+        race.later.site,
+        message,
+        wording.distinct(related, race.later.site),
+        wait_for_event(given, race),
+        wording.condition(race.later),
+    )
+
+
+RULE = Rule(
+    CODE,
+    Group.CORRECTNESS,
+    Severity.ERROR,
+    "a device read is not ordered after the write it needs",
+    __doc__ or "",
+    check,
+)

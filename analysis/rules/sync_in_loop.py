@@ -1,0 +1,183 @@
+"""A wait in every iteration although the host uses no intermediate result.
+
+## What
+
+A loop enqueues device work and waits for it in each iteration, while the host neither reads what that work wrote, nor
+refills what it reads, nor measures it; the next iteration's work is ordered behind it by its stream anyway.
+
+## Why
+
+The GPU idles between iterations for the time of the wait and of the next launch. Without the wait the host runs ahead
+and the GPU never runs dry; one wait after the loop gives the same results.
+
+## Example
+
+```cuda
+for (int step = 0; step < steps; ++step) {
+    advance<<<grid, block, 0, s>>>(state);
+    cudaStreamSynchronize(s);
+}
+```
+
+## Use instead
+
+```cuda
+for (int step = 0; step < steps; ++step) {
+    advance<<<grid, block, 0, s>>>(state);
+}
+cudaStreamSynchronize(s);
+```
+
+## Fix safety
+
+The fix moves the wait behind the loop. Results stay the same; an error of the device work is reported after the loop.
+The rule stays silent when the loop reads or writes shared or staging memory on the host, copies results back, frees,
+measures time, changes device, calls unknown code, needs the wait between streams, or its kernels print or assert.
+
+## References
+
+Ordering rows O1, O4, W1, W2, W3, C3, C7, P3.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from stitchcuda.analysis.order.timeline import Op, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Const, Loop, Site
+from stitchcuda.analysis.rules import edits, wording
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.waits import (
+    EXPLICIT,
+    checked_next,
+    device_work,
+    host_needs,
+    members,
+    newly_done,
+    plain_statement,
+    quiet_kernel,
+    span_is_plain,
+    stream_ordered,
+)
+
+CODE = "sync-in-loop"
+
+
+def check(given: RuleInput) -> Iterator[Finding]:
+    line = given.timeline
+    work = device_work(line)
+    by_site: dict[Site, list[Op]] = defaultdict(list)
+    for op in line.ops:
+        if op.kind in EXPLICIT:
+            by_site[op.site].append(op)
+    for waits in by_site.values():
+        if all(_needless(given, wait, work) for wait in waits):
+            yield _finding(given, waits[0])
+
+
+def _needless(given: RuleInput, wait: Op, work: int) -> bool:
+    line = given.timeline
+    if wait.loop is None or not wait.certain or line.cuts:
+        return False
+    loop = _statement(given, wait.loop)
+    body = plain_statement(given, wait)
+    if loop is None or body is None or checked_next(body, wait, given.program):
+        return False
+    pending = [line.ops[k] for k in members(newly_done(line, wait, work))]
+    launched = [op for op in pending if op.kind in (ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH)]
+    if not launched or not all(_inside(line, op, wait.loop) and op.conditions == wait.conditions for op in pending):
+        return False
+    if not all(quiet_kernel(given.program, op) for op in pending):
+        return False
+    holder = given.program.functions[line.loops[wait.loop].site.function]
+    if not span_is_plain(given.program, holder, loop.span):
+        return False
+    if wait.function != holder.uid and not span_is_plain(given.program, body.function, body.function.span):
+        return False
+    numbers = [op.id for op in pending]
+    for op in line.ops:
+        if not _inside(line, op, wait.loop):
+            continue
+        if host_needs(line, op, numbers) or (op.kind is ApiKind.COPY and not op.asynchronous):
+            return False
+        # The pending work of one round stands for that of the round before: the later round must be ordered behind it.
+        if op.stream is not None and op.kind not in EXPLICIT and not all(_follows(line, p, op) for p in pending):
+            return False
+    return True
+
+
+def _follows(line: Timeline, first: Op, second: Op) -> bool:
+    if not line.earlier[second.id] >> first.id & 1:
+        # Issued before it in the executed rounds; one round later it follows if the stream is the same.
+        return first.stream == second.stream and first.device == second.device
+    return stream_ordered(line, first, second)
+
+
+def _inside(line: Timeline, op: Op, loop: int) -> bool:
+    current = op.loop
+    while current is not None:
+        if current == loop:
+            return True
+        current = line.loops[current].parent
+    return False
+
+
+def _statement(given: RuleInput, number: int) -> Loop | None:
+    """The loop as written, when it is one that ends by counting."""
+    info = given.timeline.loops[number]
+    body = edits.body_of(given, info.site.function)
+    if body is None or (info.trip is not None and info.trip.constant in (0, 1)):
+        return None
+    loops = edits.loops_around(body, info.site.span)
+    if not loops:
+        return None
+    loop = loops[-1]
+    if loop.form == "range":
+        return loop
+    return None if loop.condition is None or isinstance(loop.condition, Const) else loop
+
+
+def _finding(given: RuleInput, wait: Op) -> Finding:
+    assert wait.loop is not None
+    info = given.timeline.loops[wait.loop]
+    return Finding(
+        CODE,
+        Group.PERFORMANCE,
+        Severity.HINT,
+        Confidence.LIKELY,
+        wait.site,
+        f"`{wait.api}` stalls the host in every iteration, but nothing in the loop uses the result on the host",
+        (Related(info.site, "the loop"), *wording.call_path(wait)),
+        _fixes(given, wait),
+        wording.condition(wait),
+    )
+
+
+def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
+    assert wait.loop is not None
+    loop = _statement(given, wait.loop)
+    body = edits.body_of(given, wait.function)
+    if loop is None or body is None or given.timeline.loops[wait.loop].site.function != wait.function:
+        return ()
+    found = edits.statements(body, wait.site.span)
+    around = [s for s, _ in found if s.span == loop.span]
+    if not found or not around:
+        return ()
+    statement = found[-1][0].span
+    written = edits.statement_text(body, statement)
+    if "\n" in written:
+        return ()
+    changes = (edits.remove(body, statement), edits.after(body, loop.span, [written]))
+    return (Fix(f"Move `{wait.api}` behind the loop", changes, preferred=True),)
+
+
+RULE = Rule(
+    CODE,
+    Group.PERFORMANCE,
+    Severity.HINT,
+    "a wait in every iteration although the host uses no intermediate result",
+    __doc__ or "",
+    check,
+    every_path=True,
+)

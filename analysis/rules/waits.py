@@ -1,0 +1,252 @@
+"""What a host wait is for: shared by the rules that call a wait unneeded.
+
+These rules say that a wait may go. They answer only when everything the wait could serve was looked at and found not to
+need it: host accesses, frees, time measurements, error checks, printing kernels, other streams, code that is not here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from stitchcuda.analysis.order.alias import conflict
+from stitchcuda.analysis.order.machine import same_stream
+from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Call,
+    Declare,
+    Expr,
+    Function,
+    Loop,
+    Member,
+    Name,
+    PreprocIf,
+    Program,
+    Site,
+    Span,
+    Stmt,
+    children,
+    walk,
+)
+from stitchcuda.analysis.rules import edits
+from stitchcuda.analysis.rules.edits import Body
+from stitchcuda.analysis.rules.finding import RuleInput
+
+EXPLICIT = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
+_RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # W8: the wait may be what makes them safe
+_UNCLEAR = frozenset(
+    {
+        ApiKind.QUERY,
+        ApiKind.HOST_FUNC,
+        ApiKind.CAPTURE_BEGIN,
+        ApiKind.CAPTURE_END,
+        ApiKind.GRAPH_UPDATE,
+        ApiKind.GRAPH_INSTANTIATE,
+    }
+)
+_MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.RESET, ApiKind.UNMODELLED, ApiKind.SET_DEVICE, ApiKind.QUERY})
+_SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.UNKNOWN)
+_TIMER = re.compile(
+    r"time|clock|tick|chrono|\bnow\b|rdtsc|elapsed|queryperf|profil|nvtx|start|stop|bench", re.IGNORECASE
+)
+_HARMLESS = re.compile(
+    r"^(std::.*|printf|fprintf|puts|fputs|fflush|snprintf|sprintf|exit|abort|assert|min|max|abs|f?abs[fl]?|sqrtf?|powf?|ceilf?"
+    r"|floorf?|logf?|expf?|sinf?|cosf?|cuda\w*Error\w*|dim3|make_\w+|size|begin|end|data|empty|push_back|emplace_back|c_str"
+    r"|swap|get|operator\W.*)$"
+)
+_USED = re.compile(rb"=[^=]|\breturn\b|\b(if|while|switch|for)\s*\(|\?")
+
+
+def device_work(timeline: Timeline) -> int:
+    """Bitset of the ops that run on a stream."""
+    bits = 0
+    for op in timeline.ops:
+        if op.stream is not None and op.kind not in EXPLICIT:
+            bits |= 1 << op.id
+    return bits
+
+
+def members(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def newly_done(timeline: Timeline, wait: Op, work: int) -> int:
+    """Device work that is complete because of this wait and was not known to be before it."""
+    return wait.waits & work & ~timeline.before[wait.id]
+
+
+def stream_ordered(timeline: Timeline, a: Op, b: Op) -> bool:
+    """Whether b runs after a by their streams alone, without any host wait (O1, O4)."""
+    if a.stream is None or b.stream is None or a.thread != b.thread or a.device != b.device:
+        return False
+    if not timeline.earlier[b.id] >> a.id & 1:
+        return False
+    first, second = timeline.streams[a.stream], timeline.streams[b.stream]
+    if first.kind is StreamKind.UNKNOWN or second.kind is StreamKind.UNKNOWN:
+        return first.id == second.id
+    if same_stream(first, second) is True:
+        return True
+    legacy = StreamKind.LEGACY in (first.kind, second.kind)
+    return legacy and all(s.kind is StreamKind.LEGACY or s.blocking is True for s in (first, second))
+
+
+def host_needs(timeline: Timeline, op: Op, work: Iterable[int]) -> bool:
+    """Whether a host op may need that work to be done."""
+    if op.kind in _RELEASES or op.kind in _UNCLEAR:
+        return True
+    if op.kind in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
+        if any(timeline.buffers[a.buffer].memory in _SHARED for a in op.accesses):
+            return True
+        return any(conflict(timeline, w, op.id) for w in work)
+    if op.kind is ApiKind.EVENT_RECORD and op.event is not None:
+        return timeline.events[op.event].timing is not False  # a timestamp on the device's clock
+    return False
+
+
+def quiet_kernel(program: Program, op: Op, seen: set[str] | None = None) -> bool:
+    """A launch whose kernel neither prints nor asserts: only a wait makes those visible."""
+    if op.kind is not ApiKind.LAUNCH:
+        return True
+    return _quiet(program, op.kernel, set() if seen is None else seen)
+
+
+def _quiet(program: Program, name: str, seen: set[str]) -> bool:
+    name = _last(name)
+    if name in seen:
+        return True
+    seen.add(name)
+    uids = program.by_name.get(name, ())
+    if not uids:
+        return False
+    for uid in uids:
+        function = program.functions[uid]
+        for node in walk(function.body) if function.body is not None else ():
+            if not isinstance(node, Call):
+                continue
+            callee = callee_name(node)
+            if _last(callee) in ("printf", "assert", "__trap", "trap", "__assert_fail", "vprintf"):
+                return False
+            if _last(callee) in program.by_name and not _quiet(program, callee, seen):
+                return False
+    return True
+
+
+def callee_name(call: Call) -> str:
+    if isinstance(call.callee, Name):
+        return call.callee.name
+    if isinstance(call.callee, Member):
+        return call.callee.name
+    return ""
+
+
+def plain_statement(given: RuleInput, wait: Op) -> Body | None:
+    """The function of a wait that stands as a statement of its own (its status goes to nobody but an error-check macro),
+    in code that parsed, outside `#if`; else None."""
+    body = edits.body_of(given, wait.function)
+    if body is None or body.function.has_error or body.function.body is None:
+        return None
+    if any(isinstance(n, PreprocIf) for n in edits.nodes_around(body, wait.site.span)):
+        return None
+    if not edits.statements(body, wait.site.span):
+        return None
+    start = wait.site.span[0]
+    lead = body.text[max(body.text.rfind(mark, 0, start) for mark in (b";", b"{", b"}")) + 1 : start]
+    return None if _USED.search(lead) else body
+
+
+def checked_next(body: Body, wait: Op, program: Program) -> bool:
+    """The statement behind the wait asks for the last error, which the wait brings up to date, or takes a time."""
+    found = edits.statements(body, wait.site.span)
+    if not found:
+        return True
+    statement, parent = found[-1]
+    following = [c for c in children(parent) if c.span[0] >= statement.span[1]]
+    if not following:
+        return False
+    for node in walk(following[0]):
+        if isinstance(node, Api) and "Error" in node.name:
+            return True
+        if isinstance(node, Call) and (_notable(program, node, set()) or "rror" in callee_name(node)):
+            return True
+    return False
+
+
+def region_is_plain(given: RuleInput, start: Op, end: Op) -> bool:
+    """Between two ops, in source order over the call paths that lead to them, nothing measures time or is unknown code."""
+    depth = 0
+    while depth < min(len(start.calls), len(end.calls)) and start.calls[depth] == end.calls[depth]:
+        depth += 1
+    first, last = _site_at(start, depth), _site_at(end, depth)
+    if first.function != last.function:
+        return False
+    function = given.program.functions.get(first.function)
+    if function is None or function.body is None:
+        return False
+    low, high = first.span[1], last.span[0]
+    for loop in (n for n in walk(function.body) if isinstance(n, Loop)):
+        inside = edits.contains(loop.span, first.span), edits.contains(loop.span, last.span)
+        if True in inside and (False in inside or low > high):
+            low, high = min(low, loop.span[0]), max(high, loop.span[1])
+    pieces = [(function, (low, high))]
+    for site in (*start.calls[depth + 1 :], *((start.site,) if len(start.calls) > depth else ())):
+        inner = given.program.functions.get(site.function)
+        if inner is None:
+            return False
+        pieces.append((inner, (site.span[1], inner.span[1])))
+    for site in (*end.calls[depth + 1 :], *((end.site,) if len(end.calls) > depth else ())):
+        inner = given.program.functions.get(site.function)
+        if inner is None:
+            return False
+        pieces.append((inner, (0, site.span[0])))
+    return all(span_is_plain(given.program, f, s) for f, s in pieces)
+
+
+def span_is_plain(program: Program, function: Function, span: Span) -> bool:
+    if function.body is None:
+        return False
+    return not any(_disturbs(program, node, set()) for node in walk(function.body) if edits.contains(span, node.span))
+
+
+def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
+    if isinstance(node, Api):
+        return node.kind in _MEASURES
+    if isinstance(node, Call):
+        return _notable(program, node, seen)
+    # An object that measures by its lifetime: `Timer t;`.
+    return isinstance(node, Declare) and bool(_TIMER.search(node.type.name))
+
+
+def _notable(program: Program, call: Call, seen: set[str]) -> bool:
+    """A call that takes a time, or whose code is not here and that is not known to be harmless."""
+    name = callee_name(call)
+    if not name:
+        return True
+    if _TIMER.search(name):
+        return True
+    last = _last(name)
+    uids = program.by_name.get(last, ())
+    if not uids:
+        return not _HARMLESS.match(name)
+    if last in seen:
+        return False
+    seen.add(last)
+    for uid in uids:
+        function = program.functions[uid]
+        if function.space in ("global", "device") or function.body is None:
+            continue
+        if any(_disturbs(program, node, seen) for node in walk(function.body)):
+            return True
+    return False
+
+
+def _site_at(op: Op, depth: int) -> Site:
+    return op.calls[depth] if depth < len(op.calls) else op.site
+
+
+def _last(name: str) -> str:
+    return name.rsplit("::", 1)[-1].split("<")[0]

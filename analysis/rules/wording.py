@@ -1,0 +1,72 @@
+"""How findings name operations, streams and buffers: in CUDA's words and the user's own."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.timeline import Buffer, Memory, Op, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.rules.finding import Related
+
+_MEMORY = {
+    Memory.PINNED: "pinned ",
+    Memory.PAGEABLE: "pageable ",
+    Memory.MANAGED: "managed ",
+    Memory.MAPPED: "mapped pinned ",
+}
+
+
+def operation(op: Op) -> str:
+    """`produce` for a launch, `cudaMemcpyAsync` for a call."""
+    if op.kind in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
+        return "the host"
+    return f"`{op.kernel or op.api}`"
+
+
+def on_stream(timeline: Timeline, op: Op) -> str:
+    """ " on stream `a`", " on the default stream", or nothing for a host op."""
+    return f" on {stream(timeline, op.stream)}" if op.stream is not None else ""
+
+
+def stream(timeline: Timeline, number: int) -> str:
+    known = timeline.streams[number]
+    if known.kind is StreamKind.LEGACY:
+        return "the default stream"
+    if known.kind is StreamKind.PER_THREAD:
+        return "the per-thread default stream"
+    return f"stream `{known.name}`" if known.name else "an unknown stream"
+
+
+def buffer(known: Buffer) -> str:
+    return f"`{known.name}`" if known.name else "the memory"
+
+
+def memory(known: Buffer) -> str:
+    """ "pinned `h`"."""
+    return f"{_MEMORY.get(known.memory, '')}{buffer(known)}"
+
+
+def condition(op: Op) -> str:
+    """The branch decisions on the way to an op, as written."""
+    return " && ".join(c.text if c.taken else f"!({c.text})" for c in op.conditions if c.text)
+
+
+def call_path(op: Op) -> tuple[Related, ...]:
+    """Where the function that holds the op was called from, innermost first."""
+    return tuple(Related(site, "called from here") for site in reversed(op.calls))
+
+
+def allocation(known: Buffer) -> tuple[Related, ...]:
+    if known.site is None:
+        return ()
+    verb = {"alloc": "allocated", "parameter": "passed in"}.get(known.origin, "declared")
+    return (Related(known.site, f"{buffer(known)} is {verb} here"),)
+
+
+def distinct(sites: tuple[Related, ...], without: Site) -> tuple[Related, ...]:
+    """Related places without the finding's own and without repetitions."""
+    seen = {without}
+    out = []
+    for related in sites:
+        if related.site not in seen:
+            seen.add(related.site)
+            out.append(related)
+    return tuple(out)
