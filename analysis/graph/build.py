@@ -1,0 +1,250 @@
+"""Timelines -> execution graph: occurrences of one call path become one node, their edges are merged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
+from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Program, Site
+
+NOT_NODES = frozenset(
+    {
+        ApiKind.ELAPSED_TIME,
+        ApiKind.SET_DEVICE,
+        ApiKind.DEVICE_POINTER,
+        ApiKind.SET_STREAM,
+        ApiKind.RESET,
+        ApiKind.NEUTRAL,
+        ApiKind.UNMODELLED,
+    }
+)
+RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
+HOST_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.DEVICE_SYNC})
+
+
+class Lines:
+    """Byte offsets to 1-based lines."""
+
+    def __init__(self, program: Program, sources: Mapping[str, bytes]) -> None:
+        self._program = program
+        self._sources = sources
+        self._starts: dict[str, list[int]] = {}
+
+    def of(self, site: Site) -> int:
+        """0 when the file's text is not at hand."""
+        text = self._sources.get(site.path)
+        if text is None or (site.function and site.function not in self._program.functions):
+            return 0
+        return text.count(b"\n", 0, self._program.locate(site).start) + 1
+
+
+def execution_graph(
+    timelines: Iterable[Timeline], program: Program, sources: Mapping[str, bytes], function: str | None = None
+) -> ExecutionGraph:
+    """The graph of all entries' Timelines, or the part of it that runs inside `function` (a name, qualified or not).
+    `sources` holds the text of the program's files, for line numbers."""
+    builder = _Builder(program, sources)
+    for timeline in timelines:
+        builder.add(timeline, function)
+    return ExecutionGraph(tuple(builder.nodes), tuple(builder.edges), tuple(builder.loops))
+
+
+@dataclass(slots=True)
+class _Labels:
+    """Stream labels: equal exactly when the stream is the same one. Names are the user's; a second stream of the same name
+    gets the line of its creation, then a number."""
+
+    taken: dict[str, tuple[int, int]]  # label -> (timeline number, stream id)
+
+    def claim(self, key: tuple[int, int], candidates: Iterable[str]) -> str:
+        label = ""
+        for label in candidates:
+            if self.taken.setdefault(label, key) == key:
+                return label
+        number = 2
+        while self.taken.setdefault(f"{label} #{number}", key) != key:
+            number += 1
+        return f"{label} #{number}"
+
+
+class _Builder:
+    def __init__(self, program: Program, sources: Mapping[str, bytes]) -> None:
+        self.program = program
+        self.lines = Lines(program, sources)
+        self.nodes: list[GraphNode] = []
+        self.edges: list[GraphEdge] = []
+        self.loops: list[GraphLoop] = []
+        self._labels = _Labels({})
+        self._timelines = 0
+
+    def add(self, timeline: Timeline, function: str | None) -> None:
+        self._timelines += 1
+        occurrences: dict[int, list[Op]] = {}
+        for op in timeline.ops:
+            if op.kind not in NOT_NODES and (function is None or self._inside(timeline, op, function)):
+                occurrences.setdefault(op.node, []).append(op)
+        loops = self._add_loops(timeline, {op.loop for ops in occurrences.values() for op in ops})
+        names: dict[int, str] = {}
+        for key, ops in sorted(occurrences.items(), key=lambda item: item[1][0].id):
+            names[key] = f"n{len(self.nodes) + 1}"
+            self.nodes.append(self._node(timeline, names[key], ops, loops))
+        self.edges += _edges(timeline, names, {op.id for ops in occurrences.values() for op in ops})
+
+    def _inside(self, timeline: Timeline, op: Op, name: str) -> bool:
+        stack = (timeline.entry, op.function, *(site.function for site in op.calls))
+        for uid in stack:
+            function = self.program.functions.get(uid)
+            if function is not None and name in (function.name, function.qualified, function.uid):
+                return True
+        return False
+
+    # -------------------------------------------------------------------------------------------------------- loops
+
+    def _add_loops(self, timeline: Timeline, wanted: set[int | None]) -> dict[int, str]:
+        """Loops that hold a node, and the loops around them, outermost first."""
+        needed: set[int] = set()
+        for loop in wanted:
+            while loop is not None and loop not in needed:
+                needed.add(loop)
+                loop = timeline.loops[loop].parent
+        names: dict[int, str] = {}
+        for index in sorted(needed):
+            info = timeline.loops[index]
+            names[index] = f"l{len(self.loops) + 1}"
+            parent = names.get(info.parent) if info.parent is not None else None
+            trip = str(info.trip) if info.trip is not None else None
+            self.loops.append(
+                GraphLoop(names[index], parent, info.site.path, self.lines.of(info.site), trip, len(info.calls))
+            )
+        return names
+
+    # -------------------------------------------------------------------------------------------------------- nodes
+
+    def _node(self, timeline: Timeline, name: str, ops: Sequence[Op], loops: Mapping[int, str]) -> GraphNode:
+        op = ops[0]
+        streams = list(dict.fromkeys(o.stream for o in ops if o.stream is not None))
+        labels = [self._stream_label(timeline, s) for s in streams]
+        created = timeline.streams[streams[0]] if streams else None
+        events = dict.fromkeys(timeline.events[o.event].name for o in ops if o.event is not None)
+        sizes = {str(o.bytes) if o.bytes is not None else None for o in ops}
+        devices = {o.device for o in ops}
+        return GraphNode(
+            id=name,
+            kind=op.kind.value,
+            api=op.api,
+            kernel=op.kernel or None,
+            path=op.site.path,
+            line=self.lines.of(op.site),
+            function=self._name(op.function),
+            stream=", ".join(labels) if labels else None,
+            stream_line=self.lines.of(created.site) if created is not None and created.site is not None else None,
+            stream_flags=(created.flags or None) if created is not None else None,
+            event=", ".join(events) or None,
+            copy_kind=op.copy_kind or None,
+            device=devices.pop() if len(devices) == 1 else None,
+            thread=op.thread,
+            reads=_buffers(timeline, ops, (Mode.READ, Mode.ATOMIC)),
+            writes=_buffers(timeline, ops, (Mode.WRITE, Mode.ATOMIC)),
+            bytes=sizes.pop() if len(sizes) == 1 else None,
+            grid=op.grid or None,
+            block=op.block or None,
+            loop=loops.get(op.loop) if op.loop is not None else None,
+            condition=_condition(ops),
+            confidence=_confidence(timeline, ops),
+            calls=self._calls(op),
+            entry=self._name(timeline.entry),
+            made=_made(timeline, ops),
+            blocks_host=op.kind in HOST_WAITS or any(o.waits for o in ops) or _returns_done(op),
+        )
+
+    def _calls(self, op: Op) -> tuple[CallPoint, ...]:
+        callees = [site.function for site in op.calls[1:]] + [op.function]
+        return (
+            tuple(
+                CallPoint(site.path, self.lines.of(site), self._name(uid))
+                for site, uid in zip(op.calls, callees, strict=True)
+            )
+            if op.calls
+            else ()
+        )
+
+    def _name(self, uid: str) -> str:
+        function = self.program.functions.get(uid)
+        return function.qualified if function is not None else uid
+
+    def _stream_label(self, timeline: Timeline, index: int) -> str:
+        stream = timeline.streams[index]
+        if stream.kind is StreamKind.LEGACY and stream.device in (0, None):
+            return LEGACY_LABEL
+        name = stream.name or "stream"
+        if name == LEGACY_LABEL:
+            name = f"default of device {stream.device}" if stream.kind is StreamKind.LEGACY else "stream"
+        candidates = [name]
+        if stream.site is not None and (line := self.lines.of(stream.site)):
+            candidates.append(f"{name} (line {line})")
+        return self._labels.claim((self._timelines, index), candidates)
+
+
+def _returns_done(op: Op) -> bool:
+    return op.kind in (ApiKind.COPY, ApiKind.MEMSET) and not op.asynchronous
+
+
+def _buffers(timeline: Timeline, ops: Sequence[Op], modes: Sequence[Mode]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(timeline.buffers[a.buffer].name for op in ops for a in op.accesses if a.mode in modes))
+
+
+def _made(timeline: Timeline, ops: Sequence[Op]) -> tuple[str, ...]:
+    ids = {op.id for op in ops}
+    allocated = [b.name for b in timeline.buffers if b.alloc_op in ids]
+    released = [timeline.buffers[a.buffer].name for op in ops if op.kind in RELEASES for a in op.accesses]
+    return tuple(dict.fromkeys(allocated + released))
+
+
+def _condition(ops: Sequence[Op]) -> str | None:
+    """What every occurrence stands under, as one expression."""
+
+    def text(condition: Condition) -> str:
+        return condition.text if condition.taken else f"!({condition.text})"
+
+    common = [c for c in ops[0].conditions if all(c in other.conditions for other in ops[1:])]
+    return " && ".join(dict.fromkeys(text(c) for c in common)) or None
+
+
+def _confidence(timeline: Timeline, ops: Sequence[Op]) -> str:
+    """Of the node's own facts: `possible` when the call was reached through something unresolved, `likely` when it is not
+    known which stream or memory it uses."""
+    if not all(op.certain for op in ops):
+        return "possible"
+    for op in ops:
+        if op.stream is not None and timeline.streams[op.stream].kind is StreamKind.UNKNOWN:
+            return "likely"
+        if any(timeline.buffers[a.buffer].memory is Memory.UNKNOWN for a in op.accesses):
+            return "likely"
+    return "certain"
+
+
+def _edges(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> list[GraphEdge]:
+    """Edges between nodes. Ops that are no nodes are bridged: what they order stays ordered. An edge from a node to one
+    that comes before it in the program connects two rounds of a loop and is left out."""
+    follows: dict[int, list[tuple[int, str]]] = {}
+    for edge in timeline.edges:
+        follows.setdefault(edge.source, []).append((edge.target, edge.why))
+    found: dict[GraphEdge, None] = {}
+    rank = {name: k for k, name in enumerate(names.values())}
+    for op in timeline.ops:
+        if op.id not in kept:
+            continue
+        pending, seen = list(follows.get(op.id, ())), set()
+        while pending:
+            target, why = pending.pop(0)
+            if target not in kept:
+                if target not in seen:
+                    seen.add(target)
+                    pending += [(t, why) for t, later in follows.get(target, ()) if later != "data"]
+                continue
+            source_name, target_name = names[op.node], names[timeline.ops[target].node]
+            if rank[source_name] < rank[target_name]:
+                found[GraphEdge(source_name, target_name, why)] = None
+    return sorted(found, key=lambda e: (rank[e.source], rank[e.target], e.why))

@@ -1,0 +1,76 @@
+"""The execution graph: one node for each operation and call path, with what orders it after what.
+
+Plain values, ready to print: paths as given, 1-based lines, names as the user wrote them. Built from Timelines by
+`build.py`; `to_json.py`, `to_mermaid.py` and `to_text.py` print it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+LEGACY_LABEL = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class CallPoint:
+    """One call on the way from the entry to a node."""
+
+    path: str
+    line: int
+    callee: str = ""  # not printed in JSON: the function called
+
+
+@dataclass(frozen=True, slots=True)
+class GraphNode:
+    """See docs/graph.md for the meaning of each field; the field names are those of the JSON."""
+
+    id: str
+    kind: str
+    api: str
+    kernel: str | None
+    path: str
+    line: int
+    function: str
+    stream: str | None  # None: the host does it
+    stream_line: int | None
+    stream_flags: str | None
+    event: str | None
+    copy_kind: str | None
+    device: int | None
+    thread: int
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    bytes: str | None
+    grid: str | None
+    block: str | None
+    loop: str | None
+    condition: str | None
+    confidence: str
+    calls: tuple[CallPoint, ...] = ()
+    entry: str = ""  # not printed in JSON: the entry function, for grouping
+    made: tuple[str, ...] = ()  # not printed in JSON: memory that the node allocates or releases
+    blocks_host: bool = False  # not printed in JSON: the host waits in the call until earlier device work is done
+
+
+@dataclass(frozen=True, slots=True)
+class GraphEdge:
+    source: str
+    target: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphLoop:
+    id: str
+    parent: str | None
+    path: str
+    line: int
+    trip: str | None
+    depth: int = 0  # not printed in JSON: number of calls between the entry and the loop
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutionGraph:
+    nodes: tuple[GraphNode, ...]
+    edges: tuple[GraphEdge, ...]
+    loops: tuple[GraphLoop, ...]

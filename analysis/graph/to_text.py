@@ -1,0 +1,242 @@
+"""The execution graph in plain sentences: what runs on which stream, after what, and what the host waits for.
+
+Grouped by entry, then by the function and the loop the work stands in, in program order; a summary of streams, transfers
+and waits closes each entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+
+from stitchcuda.analysis.graph.model import LEGACY_LABEL, ExecutionGraph, GraphLoop, GraphNode
+
+COPY_WORDS = {
+    "h2d": "host to device",
+    "d2h": "device to host",
+    "d2d": "device to device",
+    "h2h": "host to host",
+    "peer": "device to device",
+}
+LISTED = {  # kinds of which neighbours are told in one sentence
+    "alloc": "allocates {} in device memory",
+    "host_alloc": "allocates {} in pinned host memory",
+    "free": "frees {}",
+    "host_free": "frees {}",
+    "register": "pins {}",
+    "unregister": "unpins {}",
+    "stream_create": "creates {}",
+    "stream_destroy": "destroys {}",
+    "event_create": "creates {}",
+    "event_destroy": "destroys {}",
+}
+NOUNS = {"stream_create": "stream", "stream_destroy": "stream", "event_create": "event", "event_destroy": "event"}
+
+
+def to_text(graph: ExecutionGraph) -> str:
+    if not graph.nodes:
+        return "No CUDA work was found.\n"
+    story = _Story(graph)
+    parts = []
+    for entry, nodes in groupby(graph.nodes, key=lambda n: n.entry):
+        parts.append("\n".join(story.tell(entry, list(nodes))))
+    return "\n\n".join(parts) + "\n"
+
+
+class _Story:
+    def __init__(self, graph: ExecutionGraph) -> None:
+        self.nodes = {n.id: n for n in graph.nodes}
+        self.loops = {loop.id: loop for loop in graph.loops}
+        self.before: dict[str, list[tuple[GraphNode, str]]] = {}
+        for edge in graph.edges:
+            self.before.setdefault(edge.target, []).append((self.nodes[edge.source], edge.why))
+        self.home = ""
+
+    def tell(self, entry: str, nodes: Sequence[GraphNode]) -> list[str]:
+        self.home = nodes[0].calls[0].path if nodes[0].calls else nodes[0].path
+        lines = [f"{entry} ({self.home})"]
+        context: list[str] = []
+        for heads, group in groupby(nodes, key=self._heads):
+            shared = 0
+            while shared < min(len(context), len(heads)) and context[shared] == heads[shared]:
+                shared += 1
+            for depth in range(shared, len(heads)):
+                lines.append(f"{'  ' * (depth + 1)}{heads[depth]}")
+            context = list(heads)
+            indent = "  " * (len(heads) + 1)
+            lines += [f"{indent}{sentence}" for sentence in self._sentences(list(group))]
+        return lines + [f"  {line}" for line in self._summary(nodes)]
+
+    # ------------------------------------------------------------------------------------------------------ grouping
+
+    def _heads(self, node: GraphNode) -> tuple[str, ...]:
+        """The headings a node stands under: calls and loops around it, outermost first, in source order of nesting."""
+        heads: list[str] = []
+        loops = self._chain(node.loop)
+        for depth in range(len(node.calls) + 1):
+            for loop in loops:
+                if loop.depth == depth:
+                    rounds = f", {loop.trip} rounds" if loop.trip else ""
+                    heads.append(f"In the loop at {self._where(loop.path, loop.line)}{rounds}:")
+            if depth < len(node.calls):
+                call = node.calls[depth]
+                heads.append(f"In {call.callee}, called at {self._where(call.path, call.line)}:")
+        return tuple(heads)
+
+    def _chain(self, loop: str | None) -> list[GraphLoop]:
+        chain: list[GraphLoop] = []
+        while loop is not None:
+            chain.append(self.loops[loop])
+            loop = self.loops[loop].parent
+        return chain[::-1]
+
+    def _where(self, path: str, line: int) -> str:
+        return f"line {line}" if path == self.home else f"{path}:{line}"
+
+    # ----------------------------------------------------------------------------------------------------- sentences
+
+    def _sentences(self, nodes: Sequence[GraphNode]) -> Iterator[str]:
+        for kind, group in groupby(nodes, key=lambda n: (n.kind if n.kind in LISTED else n.id, n.condition)):
+            members = list(group)
+            if kind[0] in LISTED:
+                text = self._listed(members)
+            else:
+                text = self._one(members[0])
+            first, last = members[0], members[-1]
+            where = self._where(first.path, first.line)
+            if last.line != first.line and last.path == first.path:
+                where = f"{where.replace('line', 'lines')}-{last.line}"
+            condition = f" Only if {first.condition}." if first.condition else ""
+            yield f"{where}: {text}.{condition}"
+
+    def _listed(self, members: Sequence[GraphNode]) -> str:
+        kind = members[0].kind
+        names: list[str] = []
+        for node in members:
+            if kind in NOUNS:
+                name = node.event if "event" in kind else node.stream
+                flags = f" ({node.stream_flags})" if kind == "stream_create" and node.stream_flags else ""
+                names.append(f"{NOUNS[kind]} `{name}`{flags}" if name else f"a {NOUNS[kind]}")
+            else:
+                size = f" ({node.bytes} bytes)" if node.bytes and kind in ("alloc", "host_alloc") else ""
+                names += [f"`{name}`{size}" for name in node.made or node.writes or node.reads] or ["memory"]
+        stream = members[0].stream
+        suffix = f", stream-ordered on {_stream(stream)}" if stream and kind in ("alloc", "free") else ""
+        return "the host " + LISTED[kind].format(_join(dict.fromkeys(names))) + suffix
+
+    def _one(self, node: GraphNode) -> str:
+        on = f" on {_stream(node.stream)}" if node.stream else ""
+        tail = self._order(node)
+        match node.kind:
+            case "launch":
+                shape = f" with grid {node.grid} and block {node.block}" if node.grid and node.block else ""
+                return f"`{node.kernel or '?'}` runs{on}{shape}{_touches(node)}{tail}"
+            case "copy":
+                way = COPY_WORDS.get(node.copy_kind or "", "direction not known")
+                size = f", {node.bytes} bytes" if node.bytes else ""
+                waits = "; the host waits until it is done" if node.blocks_host else "; the host goes on"
+                return f"{_names(node.reads)} is copied to {_names(node.writes)} ({way}{size}){on}{waits}{tail}"
+            case "memset":
+                return f"{_names(node.writes)} is filled{on}{tail}"
+            case "event_record":
+                return f"event `{node.event}` is recorded{on}{tail}"
+            case "event_wait":
+                return f"{_stream(node.stream)} waits for event `{node.event}`{tail}"
+            case "stream_sync":
+                return f"the host waits for {self._awaited(node) or 'a stream'}"
+            case "event_sync":
+                return f"the host waits for event `{node.event}`"
+            case "device_sync":
+                return "the host waits for all work on the device"
+            case "host_read":
+                return f"the host reads {_names(node.reads)}{tail}"
+            case "host_write":
+                return f"the host writes {_names(node.writes)}{tail}"
+            case "library_call":
+                return f"`{node.api}` runs{on}{_touches(node)}{tail}"
+        return f"`{node.api}`{on}{_touches(node)}{tail}"
+
+    def _awaited(self, node: GraphNode) -> str:
+        if node.stream:
+            return _stream(node.stream)
+        streams = dict.fromkeys(s.stream for s, why in self.before.get(node.id, ()) if why == "host_wait" and s.stream)
+        return _join(_stream(s) for s in streams)
+
+    def _order(self, node: GraphNode) -> str:
+        """What the node is ordered after that its own stream does not say already."""
+        reasons: list[str] = []
+        for source, why in self.before.get(node.id, ()):
+            if why == "event" and node.kind == "event_wait":
+                reasons.append(f"recorded at {self._where(source.path, source.line)}")
+            elif why == "default_stream":
+                reasons.append(f"after {self._short(source)}, because the default stream orders them")
+            elif why == "capture" and source.kind == "capture_begin":
+                reasons.append("captured, not run yet")
+            elif why == "event":
+                reasons.append(f"after {self._short(source)}, through an event")
+        return "".join(f", {reason}" for reason in dict.fromkeys(reasons))
+
+    def _short(self, node: GraphNode) -> str:
+        return f"`{node.kernel or node.api}` ({self._where(node.path, node.line)})"
+
+    # ------------------------------------------------------------------------------------------------------- summary
+
+    def _summary(self, nodes: Sequence[GraphNode]) -> Iterator[str]:
+        yield "In short:"
+        for stream in dict.fromkeys(n.stream for n in nodes if n.stream):
+            work = [n for n in nodes if n.stream == stream and n.kind in ("launch", "copy", "memset", "library_call")]
+            if work:
+                kinds = [self._count(work, "launch"), self._count(work, "copy"), self._count(work, "memset")]
+                kinds.append(self._count(work, "library_call"))
+                yield f"- {_stream(stream)} carries {_join(k for k in kinds if k)}"
+        for way in ("h2d", "d2h"):
+            moved = [n for n in nodes if n.copy_kind == way]
+            if moved:
+                places = _join(
+                    f"{_names(n.reads)} to {_names(n.writes)} ({self._where(n.path, n.line)})" for n in moved
+                )
+                yield f"- from {COPY_WORDS[way]}: {places}"
+        waits = [n for n in nodes if n.blocks_host]
+        if waits:
+            places = _join(f"{self._where(n.path, n.line)}{' in a loop' if n.loop else ''}" for n in waits)
+            yield f"- the host waits at {places}"
+        else:
+            yield "- the host never waits for the device"
+        unsure = [n for n in nodes if n.confidence != "certain"]
+        if unsure:
+            places = _join(dict.fromkeys(self._where(n.path, n.line) for n in unsure))
+            yield f"- not fully known (stream, memory or whether it is reached): {places}"
+
+    def _count(self, nodes: Sequence[GraphNode], kind: str) -> str:
+        count = sum(1 for n in nodes if n.kind == kind)
+        word = {"launch": "launch", "copy": "copy", "memset": "memset", "library_call": "library call"}[kind]
+        plural = {"launch": "launches", "copy": "copies"}.get(kind, f"{word}s")
+        return f"{count} {word if count == 1 else plural}" if count else ""
+
+
+def _stream(label: str | None) -> str:
+    return "the default stream" if label == LEGACY_LABEL else f"stream `{label}`" if label else "the host"
+
+
+def _names(names: Iterable[str]) -> str:
+    listed = [f"`{name}`" for name in names]
+    return _join(listed) if listed else "memory that is not known"
+
+
+def _touches(node: GraphNode) -> str:
+    both = [n for n in node.reads if n in node.writes]
+    reads = [n for n in node.reads if n not in both]
+    writes = [n for n in node.writes if n not in both]
+    parts = []
+    if reads:
+        parts.append(f"reads {_names(reads)}")
+    if both:
+        parts.append(f"updates {_names(both)}")
+    if writes:
+        parts.append(f"writes {_names(writes)}")
+    return f" and {_join(parts)}" if len(parts) == 1 else f", {_join(parts)}" if parts else ""
+
+
+def _join(words: Iterable[str]) -> str:
+    listed = list(words)
+    return listed[0] if len(listed) == 1 else ", ".join(listed[:-1]) + " and " + listed[-1] if listed else ""
