@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from stitchcuda.analysis.order.timeline import Edge, Stream, StreamKind
 from stitchcuda.analysis.order.symbolic import equal
+from stitchcuda.analysis.order.timeline import Edge, Stream, StreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,9 @@ class Machine:
 
     # ---------------------------------------------------------------------------------------------------- device work
 
-    def enqueue(self, state: OrderState, op: int, stream_id: int, device: int | None, event: int | None = None) -> Placed:
+    def enqueue(
+        self, state: OrderState, op: int, stream_id: int, device: int | None, event: int | None = None
+    ) -> Placed:
         """An op on a stream (O1-O6, and E2 when `event` is the event it waits for)."""
         capture = self._capture_of(state, stream_id, event)
         if capture is not None:
@@ -317,9 +319,7 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
     def union(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
         return x if x == y else tuple(dict.fromkeys(x + y))
 
-    streams = {
-        s: done(a.streams.get(s, a.host), b.streams.get(s, b.host)) for s in a.streams.keys() | b.streams.keys()
-    }
+    streams = {s: done(a.streams.get(s, a.host), b.streams.get(s, b.host)) for s in a.streams.keys() | b.streams.keys()}
     tails = {s: union(a.tails.get(s, ()), b.tails.get(s, ())) for s in a.tails.keys() | b.tails.keys()}
     events = {}
     for e in a.events.keys() | b.events.keys():

@@ -1,0 +1,186 @@
+"""Operators on symbolic values."""
+
+from __future__ import annotations
+
+import zlib
+
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, equal, number, symbol
+from stitchcuda.analysis.order.values import Handle, Instance, Num, Pointer, Text, Truth, Unknown, Value
+
+MAX_KEY = 96
+NULL = Num(ZERO)
+TRUE = Num(ONE)
+
+
+def key_of(value: Value) -> str:
+    """A name for a value: equal names mean equal values as long as nothing is written in between."""
+    match value:
+        case Num(value=poly):
+            return str(poly)
+        case Unknown(key=key):
+            return key
+        case Truth(op="atom", key=key):
+            return key
+        case Truth(op=op, parts=parts):
+            return f"{op}({','.join(key_of(p) for p in parts)})"
+        case Text(value=text):
+            return repr(text)
+    return str(value)
+
+
+def short(text: str) -> str:
+    """Long names are cut by a digest, so that they stay names."""
+    return text if len(text) <= MAX_KEY else f"{text[:40]}#{zlib.crc32(text.encode()):x}"
+
+
+def divide(a: Poly, b: Poly) -> Poly:
+    k = b.constant
+    if k:
+        if a.constant is not None:
+            return number(int(a.constant / k) if abs(a.constant) < 1 << 52 else a.constant // k)
+        if all(c % k == 0 for _, c in a.terms):
+            return Poly(tuple((m, c // k) for m, c in a.terms))
+    return symbol(short(f"({a}/{b})"))
+
+
+def modulo(a: Poly, b: Poly) -> Poly:
+    k = b.constant
+    if k:
+        if a.constant is not None:
+            return number(a.constant % k)
+        if all(c % k == 0 for m, c in a.terms if m):  # everything but the constant term vanishes
+            rest = sum(c for m, c in a.terms if not m)
+            return number(rest % k)
+    return symbol(short(f"({a}%{b})"))
+
+
+def binary(op: str, left: Value, right: Value) -> Value:
+    """`left op right` for everything but `&&`, `||`, `,`."""
+    if op in COMPARISONS:
+        return compare(op, left, right)
+    if isinstance(left, Pointer) or isinstance(right, Pointer):
+        return _pointer(op, left, right)
+    if isinstance(left, Num) and isinstance(right, Num):
+        return Num(_numbers(op, left.value, right.value))
+    return Unknown(short(f"({key_of(left)}{op}{key_of(right)})"))
+
+
+def _numbers(op: str, a: Poly, b: Poly) -> Poly:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/":
+            return divide(a, b)
+        case "%":
+            return modulo(a, b)
+        case "<<" if b.constant is not None and 0 <= b.constant < 64:
+            return a * number(1 << b.constant)
+        case ">>" if b.constant is not None and 0 <= b.constant < 64:
+            return divide(a, number(1 << b.constant))
+        case "&" if b.constant is not None and b.constant >= 0 and (b.constant & (b.constant + 1)) == 0:
+            return modulo(a, number(b.constant + 1))
+    x, y = a.constant, b.constant
+    if x is not None and y is not None:
+        match op:
+            case "&":
+                return number(x & y)
+            case "|":
+                return number(x | y)
+            case "^":
+                return number(x ^ y)
+    return symbol(short(f"({a}{op}{b})"))
+
+
+def _pointer(op: str, left: Value, right: Value) -> Value:
+    if isinstance(left, Pointer) and isinstance(right, Pointer):
+        if op == "-" and left.place == right.place and left.index is not None and right.index is not None:
+            return Num(left.index - right.index)
+        return Unknown(short(f"({key_of(left)}{op}{key_of(right)})"))
+    if isinstance(right, Pointer) and op == "+":
+        left, right = right, left
+    if isinstance(left, Pointer) and op in ("+", "-"):
+        if isinstance(right, Num) and left.index is not None:
+            step = right.value if op == "+" else -right.value
+            return Pointer(left.place, True, left.index + step, left.element)
+        return Pointer(left.place, True, None, left.element)
+    return Unknown(short(f"({key_of(left)}{op}{key_of(right)})"))
+
+
+COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
+
+def compare(op: str, left: Value, right: Value) -> Value:
+    """A known truth as a number, else a `Truth` in terms of `<` and `==` only, so that opposite tests are recognised."""
+    known = _known(op, left, right)
+    if known is not None:
+        return TRUE if known else NULL
+    a, b = key_of(left), key_of(right)
+    match op:
+        case "<":
+            return _atom(a, "<", b)
+        case ">":
+            return _atom(b, "<", a)
+        case ">=":
+            return negate(_atom(a, "<", b))
+        case "<=":
+            return negate(_atom(b, "<", a))
+    first, second = sorted((a, b))
+    same = _atom(first, "==", second)
+    return same if op == "==" else negate(same)
+
+
+def _atom(a: str, op: str, b: str) -> Truth:
+    return Truth("atom", short(f"({a}{op}{b})"))
+
+
+def _known(op: str, left: Value, right: Value) -> bool | None:
+    if isinstance(left, Num) and isinstance(right, Num):
+        a, b = left.value, right.value
+        match op:
+            case "==":
+                return equal(a, b)
+            case "!=":
+                same = equal(a, b)
+                return None if same is None else not same
+            case "<":
+                answer = at_least(a, b)
+                return None if answer is None else not answer
+            case ">=":
+                return at_least(a, b)
+            case ">":
+                answer = at_least(b, a)
+                return None if answer is None else not answer
+            case "<=":
+                return at_least(b, a)
+    if op in ("==", "!="):
+        solid = (Pointer, Handle, Instance)
+        if isinstance(left, solid) and right == NULL or isinstance(right, solid) and left == NULL:
+            return op == "!="
+        if isinstance(left, Pointer | Handle | Text) and left == right:
+            return op == "=="
+        if isinstance(left, Text) and isinstance(right, Text):
+            return (left == right) == (op == "==")
+    return None
+
+
+def as_truth(value: Value) -> Truth:
+    if isinstance(value, Truth):
+        return value
+    return Truth("atom", key_of(value))
+
+
+def negate(value: Value) -> Value:
+    if isinstance(value, Num) and value.value.constant is not None:
+        return NULL if value.value.constant else TRUE
+    if isinstance(value, Pointer | Handle | Instance):
+        return NULL
+    t = as_truth(value)
+    return t.parts[0] if t.op == "not" else Truth("not", "", (t,))
+
+
+def combine(op: str, left: Value, right: Value) -> Value:
+    return Truth("and" if op == "&&" else "or", "", (as_truth(left), as_truth(right)))

@@ -1,0 +1,152 @@
+"""What names mean beyond local variables: globals, constants, types, CUDA's own enumerators."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order.values import SIZES
+from stitchcuda.analysis.program.ir import Declare, Expr, Program, Record, TypeRef
+
+# Values of CUDA's enumerators that decide what a call does (CUDA 13 driver_types.h).
+CUDA_CONSTANTS: dict[str, int] = {
+    "cudaSuccess": 0,
+    "CUDA_SUCCESS": 0,
+    "cudaErrorNotReady": 600,
+    "CUDA_ERROR_NOT_READY": 600,
+    "cudaStreamDefault": 0,
+    "cudaStreamNonBlocking": 1,
+    "CU_STREAM_DEFAULT": 0,
+    "CU_STREAM_NON_BLOCKING": 1,
+    "cudaEventDefault": 0,
+    "cudaEventBlockingSync": 1,
+    "cudaEventDisableTiming": 2,
+    "cudaEventInterprocess": 4,
+    "CU_EVENT_DEFAULT": 0,
+    "CU_EVENT_BLOCKING_SYNC": 1,
+    "CU_EVENT_DISABLE_TIMING": 2,
+    "cudaMemcpyHostToHost": 0,
+    "cudaMemcpyHostToDevice": 1,
+    "cudaMemcpyDeviceToHost": 2,
+    "cudaMemcpyDeviceToDevice": 3,
+    "cudaMemcpyDefault": 4,
+    "cudaHostAllocDefault": 0,
+    "cudaHostAllocPortable": 1,
+    "cudaHostAllocMapped": 2,
+    "cudaHostAllocWriteCombined": 4,
+    "cudaHostRegisterDefault": 0,
+    "cudaHostRegisterPortable": 1,
+    "cudaHostRegisterMapped": 2,
+    "cudaMemAttachGlobal": 1,
+    "cudaMemAttachHost": 2,
+    "cudaMemAttachSingle": 4,
+}
+
+STREAM_TYPES = frozenset({"cudaStream_t", "CUstream", "cudaStream"})
+EVENT_TYPES = frozenset({"cudaEvent_t", "CUevent"})
+GRAPH_TYPES = frozenset({"cudaGraph_t", "CUgraph"})
+EXEC_TYPES = frozenset({"cudaGraphExec_t", "CUgraphExec"})
+CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"})
+DEVICE_CONTAINERS = frozenset({"device_vector"})
+SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})
+NUMBERS = frozenset(SIZES) - {"dim3", "cudaStream_t", "cudaEvent_t"}
+
+
+def plain(name: str) -> str:
+    """`std::vector` -> `vector`, `thrust::device_vector` -> `device_vector`."""
+    return name.rsplit("::", 1)[-1]
+
+
+@dataclass(slots=True)
+class Names:
+    """Look-up tables over a program, made once per run."""
+
+    program: Program
+    aliases: dict[str, TypeRef] = field(default_factory=dict)
+    constants: dict[str, list[tuple[str, Expr]]] = field(default_factory=dict)  # name -> (path, value)
+    globals: dict[str, list[tuple[str, Declare]]] = field(default_factory=dict)
+    records: dict[str, list[Record]] = field(default_factory=dict)  # unqualified name -> records
+
+    @staticmethod
+    def of(program: Program) -> Names:
+        names = Names(program)
+        for path, module in program.modules.items():
+            for name, type in module.aliases:
+                names.aliases.setdefault(name, type)
+            for name, value in module.constants:
+                names.constants.setdefault(name, []).append((path, value))
+            for declaration in module.globals:
+                names.globals.setdefault(plain(declaration.name), []).append((path, declaration))
+        for record in program.records.values():
+            names.records.setdefault(plain(record.name), []).append(record)
+        return names
+
+    def seen_from(self, path: str, found: list[tuple[str, Expr]]) -> tuple[str, Expr]:
+        """The definition that a file sees: its own, one that it includes, else the first."""
+        visible = self.program.visible.get(path, frozenset())
+        for where, value in found:
+            if where == path:
+                return where, value
+        for where, value in found:
+            if where in visible:
+                return where, value
+        return found[0]
+
+    def global_seen_from(self, path: str, name: str) -> tuple[str, Declare] | None:
+        found = self.globals.get(plain(name))
+        if not found:
+            return None
+        visible = self.program.visible.get(path, frozenset())
+        for where, declaration in found:
+            if where == path:
+                return where, declaration
+        for where, declaration in found:
+            if where in visible:
+                return where, declaration
+        # an `extern` in a header that was not seen: only one definition can be meant
+        others = [f for f in found if not f[1].static]
+        return others[0] if len(others) == 1 else None
+
+    def resolve(self, type: TypeRef | None) -> TypeRef | None:
+        """A type with aliases followed (bounded, an alias may name itself)."""
+        for _ in range(8):
+            if type is None:
+                return None
+            target = self.aliases.get(type.name) or self.aliases.get(plain(type.name))
+            if target is None or target.name == type.name:
+                return type
+            type = TypeRef(
+                target.name,
+                target.args or type.args,
+                target.pointer + type.pointer,
+                type.reference or target.reference,
+                type.const or target.const,
+                type.dims or target.dims,
+            )
+        return type
+
+    def record(self, type: TypeRef | None) -> Record | None:
+        """The record that a (non-pointer) type names."""
+        if type is None or type.pointer or type.dims:
+            return None
+        exact = self.program.records.get(type.name)
+        if exact is not None:
+            return exact
+        found = self.records.get(plain(type.name))
+        return found[0] if found else None
+
+    def field_type(self, record: Record, name: str) -> TypeRef | None:
+        seen: set[str] = set()
+        stack = [record]
+        while stack:
+            current = stack.pop()
+            if current.name in seen:
+                continue
+            seen.add(current.name)
+            for declaration in current.fields:
+                if declaration.name == name:
+                    return declaration.type
+            for base in current.bases:
+                parent = self.record(TypeRef(base))
+                if parent is not None:
+                    stack.append(parent)
+        return None

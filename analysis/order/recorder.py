@@ -1,0 +1,406 @@
+"""What a run of the symbolic executor writes down: objects, streams, events and ops, with their place in the order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from stitchcuda.analysis.order.machine import Done, Machine, Placed
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import Poly
+from stitchcuda.analysis.order.timeline import (
+    Access,
+    Buffer,
+    Certainty,
+    Condition,
+    Cut,
+    Edge,
+    Event,
+    LoopInfo,
+    Memory,
+    Mode,
+    Op,
+    Stream,
+    StreamKind,
+    Timeline,
+)
+from stitchcuda.analysis.order.values import Handle, Identity, Instance, Object, Place, Pointer, Struct, Value
+from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site, Span, TypeRef
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Bounds on the effort, and what the build says. Every cut is reported."""
+
+    max_paths: int = 8  # groups of paths kept apart
+    max_steps: int = 400_000  # evaluated nodes an entry
+    max_depth: int = 48  # inlined calls
+    max_ops: int = 6_000
+    unroll: int = 4  # loops of at most this many iterations are executed one by one
+    per_thread_default_stream: bool = False  # O6, O7
+    include_host_access: bool = True
+
+
+@dataclass(slots=True)
+class LoopFrame:
+    """A loop being executed: its id, the index of the iteration, and how many iterations were executed before."""
+
+    id: int
+    index: Poly
+    iteration: int
+
+
+@dataclass(slots=True)
+class Frame:
+    """A function being executed."""
+
+    function: Function
+    calls: tuple[Site, ...]
+    scopes: list[dict[str, Place]]
+    this: Place | None = None
+    loops_at_entry: int = 0
+    returns: list[tuple[State, Value]] = field(default_factory=list)
+    jumps: dict[str, list[State]] = field(default_factory=dict)  # goto label -> waiting states
+    breaks: list[list[State]] = field(default_factory=list)
+    continues: list[list[State]] = field(default_factory=list)
+    types: dict[str, TypeRef] = field(default_factory=dict)  # template parameters bound by the call
+
+
+class OutOfEffort(Exception):
+    """A bound of `Options` was reached; caught by the driver, never seen outside."""
+
+
+LEGACY_STREAM = 0
+
+
+class Recorder:
+    def __init__(self, program: Program, options: Options) -> None:
+        self.program = program
+        self.options = options
+        self.machine = Machine(lambda s: self.streams[s], lambda o: self.before[o])
+        self.objects: list[Object] = []
+        self._objects: dict[Identity, int] = {}
+        self.buffers: list[Buffer] = []
+        self.streams: list[Stream] = [Stream(LEGACY_STREAM, "default", StreamKind.LEGACY, True)]
+        self._streams: dict[Identity, int] = {}
+        self._stream_identity: dict[int, Identity] = {}
+        self.events: list[Event] = []
+        self._events: dict[Identity, int] = {}
+        self._event_identity: dict[int, Identity] = {}
+        self.graphs: list[tuple[int, ...]] = []  # captured ops of each CUDA graph
+        self._graphs: dict[Identity, int] = {}
+        self.ops: list[Op] = []
+        self.before: list[int] = []
+        self.earlier: list[int] = []
+        self.may: list[int] = []
+        self.edges: list[Edge] = []
+        self._nodes: dict[tuple[object, ...], int] = {}
+        self.loops: list[LoopInfo] = []
+        self._loops: dict[tuple[object, ...], int] = {}
+        self.loop_stack: list[LoopFrame] = []
+        self.frames: list[Frame] = []
+        self.cuts: list[Cut] = []
+        self.executed: set[str] = set()
+        self._fresh = 0
+        if options.per_thread_default_stream:  # O6: stream 0 names this thread's own blocking stream
+            self.streams.append(Stream(1, "default (per-thread)", StreamKind.PER_THREAD, True))
+
+    # --------------------------------------------------------------------------------------------------------- context
+
+    @property
+    def frame(self) -> Frame:
+        return self.frames[-1]
+
+    def site(self, span: Span) -> Site:
+        function = self.frame.function
+        return Site(function.uid, function.path, span)
+
+    def fresh(self, prefix: str = "u") -> str:
+        self._fresh += 1
+        return f"{prefix}.{self._fresh}"
+
+    def instance(self) -> tuple[Poly, ...]:
+        return tuple(f.index for f in self.loop_stack)
+
+    def identity(self, kind: str, span: Span, extra: str = "") -> Identity:
+        frame = self.frame
+        calls = tuple((s.function, s.span[0]) for s in frame.calls)
+        return Identity(kind, frame.function.path, frame.function.uid, span[0], span[1], calls, self.instance(), extra)
+
+    def cut(self, span: Span, what: str) -> None:
+        cut = Cut(self.site(span), what)
+        if cut not in self.cuts:
+            self.cuts.append(cut)
+
+    # --------------------------------------------------------------------------------------------------------- objects
+
+    def object_for(
+        self,
+        identity: Identity,
+        name: str,
+        *,
+        type: TypeRef | None = None,
+        origin: str = "local",
+        memory: Memory = Memory.PAGEABLE,
+        **details: Any,
+    ) -> Object:
+        """The object of this identity: made on first sight, the same one ever after."""
+        known = self._objects.get(identity)
+        if known is not None:
+            return self.objects[known]
+        made = Object(len(self.objects), identity, name, type, origin, memory.value, **details)
+        self._objects[identity] = made.id
+        self.objects.append(made)
+        return made
+
+    def buffer_of(self, object_id: int) -> int:
+        """The Timeline buffer that stands for an object."""
+        obj = self.objects[object_id]
+        if obj.buffer is None:
+            identity = obj.identity
+            site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
+            calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+            obj.buffer = len(self.buffers)
+            self.buffers.append(
+                Buffer(
+                    obj.buffer,
+                    obj.name,
+                    Memory(obj.memory),
+                    site,
+                    obj.origin,
+                    obj.device,
+                    identity.function,
+                    obj.size,
+                    calls,
+                    identity.instance,
+                    obj.pooled,
+                    obj.alloc_op,
+                )
+            )
+        return obj.buffer
+
+    def refresh_buffer(self, object_id: int) -> None:
+        """Brings the Timeline buffer in line with an object whose memory kind or size became known."""
+        obj = self.objects[object_id]
+        if obj.buffer is not None:
+            old = self.buffers[obj.buffer]
+            self.buffers[obj.buffer] = replace(
+                old, memory=Memory(obj.memory), size=obj.size, alloc_op=obj.alloc_op, device=obj.device
+            )
+
+    def stream_for(self, identity: Identity, name: str, kind: StreamKind, blocking: bool | None, flags: str = "",
+                   device: int | None = 0) -> int:  # fmt: skip
+        known = self._streams.get(identity)
+        if known is not None:
+            return known
+        made = len(self.streams)
+        site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
+        calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+        self.streams.append(Stream(made, name, kind, blocking, site, calls, identity.instance, device, flags))
+        self._streams[identity] = made
+        self._stream_identity[made] = identity
+        return made
+
+    def event_for(self, identity: Identity, name: str, timing: bool | None) -> int:
+        known = self._events.get(identity)
+        if known is not None:
+            return known
+        made = len(self.events)
+        site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
+        calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+        self.events.append(Event(made, name, site, calls, identity.instance, timing))
+        self._events[identity] = made
+        self._event_identity[made] = identity
+        return made
+
+    def graph_for(self, identity: Identity) -> int:
+        known = self._graphs.get(identity)
+        if known is None:
+            known = self._graphs[identity] = len(self.graphs)
+            self.graphs.append(())
+        return known
+
+    def substitute(self, value: Value, values: Mapping[str, Poly]) -> Value:
+        """The same value in another iteration: indexes and the objects' own instances are rewritten."""
+        match value:
+            case Pointer(place=place, index=index):
+                return replace(
+                    value,
+                    place=self._substitute_place(place, values),
+                    index=None if index is None else index.substitute(values),
+                )
+            case Instance(object=obj):
+                return Instance(self._substitute_object(obj, values))
+            case Struct(place=place):
+                return Struct(self._substitute_place(place, values))
+            case Handle(kind="stream", id=id) if id in self._stream_identity:
+                old = self.streams[id]
+                identity = self._stream_identity[id].substitute(values)
+                return Handle(
+                    "stream", self.stream_for(identity, old.name, old.kind, old.blocking, old.flags, old.device)
+                )
+            case Handle(kind="event", id=id) if id in self._event_identity:
+                event = self.events[id]
+                identity = self._event_identity[id].substitute(values)
+                return Handle("event", self.event_for(identity, event.name, event.timing))
+        return value
+
+    def _substitute_object(self, object_id: int, values: Mapping[str, Poly]) -> int:
+        obj = self.objects[object_id]
+        identity = obj.identity.substitute(values)
+        if identity is obj.identity:
+            return object_id
+        return self.object_for(
+            identity,
+            obj.name,
+            type=obj.type,
+            origin=obj.origin,
+            memory=Memory(obj.memory),
+            size=obj.size,
+            count=obj.count,
+            device=obj.device,
+            pooled=obj.pooled,
+            alloc_op=obj.alloc_op,
+        ).id
+
+    def _substitute_place(self, place: Place, values: Mapping[str, Poly]) -> Place:
+        path = tuple(s.substitute(values) if isinstance(s, Poly) else s for s in place.path)
+        return Place(self._substitute_object(place.object, values), path)
+
+    # ------------------------------------------------------------------------------------------------------------- ops
+
+    def _append(self, state: State, placed: Placed, kind: ApiKind, api: str, span: Span, fields: dict[str, Any]) -> int:
+        op = len(self.ops)
+        if op >= self.options.max_ops:
+            raise OutOfEffort(f"more than {self.options.max_ops} operations")
+        frame = self.frame
+        site = self.site(span)
+        key = (kind, api, site.function, span, frame.calls)
+        node = self._nodes.setdefault(key, len(self._nodes))
+        loop = self.loop_stack[-1].id if self.loop_stack else None
+        iteration = tuple(f.iteration for f in self.loop_stack)
+        conditions: tuple[Condition, ...] = state.conditions
+        self.ops.append(
+            Op(
+                op,
+                node,
+                kind,
+                api,
+                site,
+                frame.function.uid,
+                frame.calls,
+                loop=loop,
+                iteration=iteration,
+                conditions=conditions,
+                graph=placed.graph,
+                **{"device": state.device, **fields},
+            )
+        )
+        self.before.append(placed.before.must)
+        self.earlier.append(placed.earlier)
+        self.may.append(placed.before.may & ~placed.before.must)
+        self.edges += placed.edges
+        accessed = frozenset(a.buffer for a in fields.get("accesses", ()))
+        state.touched |= accessed
+        return op
+
+    def emit_device(
+        self,
+        state: State,
+        kind: ApiKind,
+        api: str,
+        span: Span,
+        stream: int,
+        *,
+        waits_for: int | None = None,
+        records: int | None = None,
+        **fields: Any,
+    ) -> int:
+        """An op on a stream. `waits_for`/`records`: the event of a wait or record."""
+        state.host_ops.clear()
+        op = len(self.ops)
+        if records is not None:
+            placed = self.machine.record(state.order, op, stream, records, state.device)
+            fields["event"] = records
+        else:
+            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for)
+            if waits_for is not None:
+                fields["event"] = waits_for
+        return self._append(state, placed, kind, api, span, {"stream": stream, **fields})
+
+    def emit_host(self, state: State, kind: ApiKind, api: str, span: Span, **fields: Any) -> int:
+        """An op that the host performs."""
+        if kind not in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
+            state.host_ops.clear()
+        placed = self.machine.host(state.order, len(self.ops), state.device)
+        return self._append(state, placed, kind, api, span, {"asynchronous": False, **fields})
+
+    def append_placed(self, state: State, placed: Placed, kind: ApiKind, api: str, span: Span, **fields: Any) -> int:
+        """An op that the machine placed already (begin and end of a capture)."""
+        state.host_ops.clear()
+        return self._append(state, placed, kind, api, span, {"asynchronous": False, **fields})
+
+    def block_host(self, state: State, op: int, done: Done, blockers: tuple[int, ...]) -> None:
+        """The host waits in `op` until `done`."""
+        waits = done.must & ~(1 << op)
+        self.ops[op] = replace(self.ops[op], waits=waits)
+        self.edges += self.machine.host_waits_for(state.order, op, done, blockers)
+        state.host_ops.clear()
+
+    # ---------------------------------------------------------------------------------------------------------- result
+
+    def timeline(self, entry: str, final: list[State]) -> Timeline:
+        done = ~0
+        for state in final:
+            done &= state.order.host.must | ~state.order.earlier
+        everything = (1 << len(self.ops)) - 1
+        return Timeline(
+            entry,
+            "static",
+            tuple(self.ops),
+            tuple(self.before),
+            tuple(self.earlier),
+            tuple(self.may),
+            tuple(dict.fromkeys(self.edges + self._value_edges())),
+            tuple(self.buffers),
+            tuple(self.streams),
+            tuple(self.events),
+            tuple(self.loops),
+            len(self._nodes),
+            done & everything if final else 0,
+            tuple(self.cuts),
+            frozenset(self.executed),
+        )
+
+    def _value_edges(self) -> list[Edge]:
+        """Edges that say why an order matters: allocation before first use, and writer to reader."""
+        ordered = {(e.source, e.target) for e in self.edges}
+        touching: dict[int, list[tuple[int, Mode]]] = {}
+        for op in self.ops:
+            for access in op.accesses:
+                touching.setdefault(access.buffer, []).append((op.id, access.mode))
+        out: list[Edge] = []
+        for buffer_id, touches in touching.items():
+            alloc = self.buffers[buffer_id].alloc_op
+            mask = sum(1 << o for o in {o for o, _ in touches} if o != alloc)
+            writers = sum(1 << o for o in {o for o, m in touches if m is not Mode.READ} if o != alloc)
+            for op_id, mode in dict.fromkeys(touches):
+                first = alloc is not None and op_id != alloc and not self.before[op_id] & mask
+                if first and alloc is not None and self.before[op_id] >> alloc & 1 and (alloc, op_id) not in ordered:
+                    out.append(Edge(alloc, op_id, "allocation"))
+                if mode is Mode.WRITE:
+                    continue
+                candidates = self.before[op_id] & writers
+                latest: list[int] = []
+                while candidates:
+                    top = candidates.bit_length() - 1
+                    candidates &= ~(1 << top)
+                    if not any(self.before[other] >> top & 1 for other in latest):
+                        latest.append(top)
+                out += [Edge(w, op_id, "data") for w in latest if (w, op_id) not in ordered]
+        return out
+
+
+def access_at(buffer: int, mode: Mode, certainty: Certainty = Certainty.MUST, via: str = "") -> Access:
+    return Access(buffer, mode, certainty=certainty, via=via)

@@ -1,0 +1,204 @@
+"""The state of one group of paths: what the program's memory holds, which branch decisions were taken, what is ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order import machine
+from stitchcuda.analysis.order.machine import OrderState
+from stitchcuda.analysis.order.symbolic import symbol
+from stitchcuda.analysis.order.timeline import Condition
+from stitchcuda.analysis.order.values import Handle, Instance, Num, Place, Pointer, Step, Truth, Unknown, Value
+
+Path = tuple[Step, ...]
+
+
+@dataclass(slots=True)
+class State:
+    """Mutable; `copy` before a fork. `memory` maps an object to what is stored below it; the inner dictionaries are
+    shared between copies until one of them writes."""
+
+    order: OrderState = field(default_factory=OrderState)
+    memory: dict[int, dict[Path, Value]] = field(default_factory=dict)
+    owned: set[int] = field(default_factory=set)
+    facts: dict[str, bool] = field(default_factory=dict)
+    conditions: tuple[Condition, ...] = ()
+    device: int | None = 0
+    current_stream: int | None = None  # Python frontends: the stream of `with stream:`
+    library_streams: dict[Place, int] = field(default_factory=dict)  # library handle -> stream
+    host_ops: dict[tuple[int, str], int] = field(default_factory=dict)  # host accesses since the last device op
+    touched: frozenset[int] = frozenset()  # buffers that copies or kernels used so far
+
+    def copy(self) -> State:
+        self.owned.clear()
+        return State(
+            self.order.copy(),
+            dict(self.memory),
+            set(),
+            dict(self.facts),
+            self.conditions,
+            self.device,
+            self.current_stream,
+            dict(self.library_streams),
+            dict(self.host_ops),
+            self.touched,
+        )
+
+    def become(self, other: State) -> None:
+        """Takes over everything of `other`."""
+        for name in State.__slots__:
+            setattr(self, name, getattr(other, name))
+
+    # ---------------------------------------------------------------------------------------------------------- memory
+
+    def load(self, place: Place) -> Value | None:
+        entries = self.memory.get(place.object)
+        return None if entries is None else entries.get(place.path)
+
+    def store(self, place: Place, value: Value) -> None:
+        self._own(place.object)[place.path] = value
+
+    def below(self, place: Place) -> Iterator[tuple[Path, Value]]:
+        """What is stored under a place, with paths relative to it (the place itself included as the empty path)."""
+        n = len(place.path)
+        for path, value in self.memory.get(place.object, {}).items():
+            if path[:n] == place.path:
+                yield path[n:], value
+
+    def clear_below(self, place: Place) -> None:
+        entries = self.memory.get(place.object)
+        if not entries:
+            return
+        n = len(place.path)
+        doomed = [p for p in entries if p[:n] == place.path]
+        if doomed:
+            own = self._own(place.object)
+            for p in doomed:
+                del own[p]
+
+    def copy_below(self, source: Place, target: Place) -> None:
+        """Copies a record's contents."""
+        found = list(self.below(source))
+        self.clear_below(target)
+        if found:
+            own = self._own(target.object)
+            for path, value in found:
+                own[target.path + path] = value
+
+    def _own(self, obj: int) -> dict[Path, Value]:
+        if obj not in self.owned:
+            self.memory[obj] = dict(self.memory.get(obj, {}))
+            self.owned.add(obj)
+        return self.memory[obj]
+
+    # ------------------------------------------------------------------------------------------------------- decisions
+
+    def truth(self, value: Value) -> bool | None:
+        """Whether a value counts as true, as far as it is known on these paths."""
+        match value:
+            case Num(value=poly):
+                if poly.constant is not None:
+                    return poly.constant != 0
+                return self.facts.get(str(poly))
+            case Truth():
+                return self._truth(value)
+            case Pointer() | Handle() | Instance():
+                return True
+        return None
+
+    def _truth(self, t: Truth) -> bool | None:
+        if t.op == "atom":
+            return self.facts.get(t.key)
+        answers = [self._truth(p) for p in t.parts]
+        if t.op == "not":
+            return None if answers[0] is None else not answers[0]
+        absorbing = t.op == "or"
+        if absorbing in answers:
+            return absorbing
+        return None if None in answers else not absorbing
+
+    def assume(self, value: Value, outcome: bool) -> None:
+        """Records a branch decision."""
+        match value:
+            case Num(value=poly) if poly.constant is None:
+                self.facts[str(poly)] = outcome
+            case Truth(op="atom", key=key):
+                self.facts[key] = outcome
+            case Truth(op="not", parts=parts):
+                self.assume(parts[0], not outcome)
+            case Truth(op=op, parts=parts) if (op == "and") == outcome:
+                for part in parts:
+                    self.assume(part, outcome)
+            case Unknown(key=key):
+                self.facts[key] = outcome
+
+
+def is_handle(value: Value | None) -> bool:
+    """Values whose loss costs an answer: kept apart when paths merge."""
+    return isinstance(value, Pointer | Handle | Instance)
+
+
+def differences(a: State, b: State) -> tuple[bool, bool]:
+    """(order differs, handle-valued memory differs) between two groups of paths."""
+    order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
+    order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
+    handles = False
+    for obj in a.memory.keys() | b.memory.keys():
+        x, y = a.memory.get(obj), b.memory.get(obj)
+        if x is y or x is None or y is None:
+            continue
+        for path in x.keys() & y.keys():
+            if x[path] != y[path] and is_handle(x[path]) and is_handle(y[path]):
+                handles = True
+                break
+        if handles:
+            break
+    return order, handles
+
+
+def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
+    """One state for two groups of paths. What differs becomes unknown, except that a handle wins over nothing."""
+    memory: dict[int, dict[Path, Value]] = {}
+    for obj in a.memory.keys() | b.memory.keys():
+        x, y = a.memory.get(obj), b.memory.get(obj)
+        if x is y or y is None:
+            memory[obj] = x or {}
+        elif x is None:
+            memory[obj] = y
+        else:
+            memory[obj] = {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
+    facts = {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
+    common = 0
+    for p, q in zip(a.conditions, b.conditions, strict=False):
+        if p != q:
+            break
+        common += 1
+    library = {k: v for k, v in a.library_streams.items() if b.library_streams.get(k) == v}
+    hosts = {k: v for k, v in a.host_ops.items() if b.host_ops.get(k) == v}
+    return State(
+        machine.merge(a.order, b.order),
+        memory,
+        set(),
+        facts,
+        a.conditions[:common],
+        a.device if a.device == b.device else None,
+        a.current_stream if a.current_stream == b.current_stream else None,
+        library,
+        hosts,
+        a.touched | b.touched,
+    )
+
+
+def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value:
+    if x == y or y is None:
+        return x  # type: ignore[return-value]  # at least one side exists
+    if x is None:
+        return y
+    if is_handle(x) != is_handle(y):
+        return x if is_handle(x) else y
+    if isinstance(x, Pointer) and isinstance(y, Pointer) and x.place == y.place:
+        return Pointer(x.place, x.array, None, x.element if x.element == y.element else None)
+    if isinstance(x, Num) and isinstance(y, Num):
+        return Num(symbol(fresh()))
+    return Unknown(fresh())
