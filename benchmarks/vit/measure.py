@@ -9,6 +9,7 @@ with the recorder in gpu_busy.cpp.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import json
 import os
@@ -19,6 +20,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -145,20 +147,26 @@ def measure_busy(program, images, count, recorder, repeat):
 
 
 def sanitize(programs, images):
-    """Results of the sanitizer tools on each program; None where the tool is missing."""
+    """Results of the sanitizer tools on each program, all at once; None without the tools."""
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
         return None
-    results = {}
-    for name, program in programs.items():
-        for tool in SANITIZER_TOOLS:
-            done = subprocess.run([sanitizer, "--tool", tool, "--error-exitcode", "9", program,
-                                   images], text=True, capture_output=True)
-            tail = [line for line in (done.stdout + done.stderr).splitlines()
-                    if "SUMMARY" in line]
-            results[f"{name} {tool}"] = {"exit": done.returncode,
-                                         "summary": tail[-1].strip("= ") if tail else ""}
-            print(f"{name} {tool}: exit {done.returncode} {tail}", flush=True)
+
+    def one(case):
+        name, tool = case
+        started = time.monotonic()
+        done = subprocess.run([sanitizer, "--tool", tool, "--error-exitcode", "9",
+                               programs[name], images], text=True, capture_output=True)
+        lines = [line.strip("= ") for line in (done.stdout + done.stderr).splitlines()
+                 if "SUMMARY" in line]
+        return {"exit": done.returncode, "summary": lines[-1] if lines else "",
+                "images": 2, "seconds": round(time.monotonic() - started, 1)}
+
+    cases = [(name, tool) for name in programs for tool in SANITIZER_TOOLS]
+    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
+        results = dict(zip((f"{name} {tool}" for name, tool in cases), pool.map(one, cases)))
+    for case, result in results.items():
+        print(f"{case}: {result}", flush=True)
     return results
 
 
@@ -208,8 +216,6 @@ def main():
         if len(expected) != options.images or result_lines(outputs["expert"]) != expected:
             sys.exit("the programs print different results")
 
-        sanitizer = sanitize(programs, sets[2]) if options.sanitize else None
-
         times = {name: [] for name in programs}
         for _ in range(options.repeat):
             for name, program in programs.items():
@@ -225,7 +231,6 @@ def main():
             "images": options.images,
             "checks": checks,
             "identical_results": True,
-            "sanitizer": sanitizer,
         }
         for name, program in programs.items():
             counted = [record(program, sets[count], recorder, calls=True)
@@ -235,6 +240,7 @@ def main():
                 "recorded": measure_busy(program, images, options.images, recorder, 3),
                 "per_image": per_image(*counted, few, options.images),
             }
+        report["sanitizer"] = sanitize(programs, sets[2]) if options.sanitize else None
     ratio = (report["naive"]["ms_per_image"]["median"]
              / report["expert"]["ms_per_image"]["median"])
     report["naive_to_expert_ms_per_image"] = round(ratio, 3)
@@ -243,7 +249,7 @@ def main():
         / report["expert"]["recorded"]["span_ms"]["median"], 3)
     options.json.parent.mkdir(parents=True, exist_ok=True)
     options.json.write_text(json.dumps(report, indent=2) + "\n")
-    for name in programs:
+    for name in ("naive", "expert"):
         print(f"{name}: {report[name]['ms_per_image']['median']} ms per image, "
               f"busy {report[name]['recorded']['busy_ms_per_image']} ms per image, "
               f"span {report[name]['recorded']['span_ms']['median']} ms")

@@ -30,21 +30,40 @@ std::vector<float> attention_block(const LayerWeights& layer, const float* d_tok
     float* d_key = nullptr;
     float* d_value = nullptr;
     float* d_context = nullptr;
-    float* d_projected = nullptr;
-    float* d_attended = nullptr;
     CHECK(cudaMalloc(&d_normed, count * sizeof(float)));
     CHECK(cudaMalloc(&d_query, count * sizeof(float)));
     CHECK(cudaMalloc(&d_key, count * sizeof(float)));
     CHECK(cudaMalloc(&d_value, count * sizeof(float)));
     CHECK(cudaMalloc(&d_context, count * sizeof(float)));
-    CHECK(cudaMalloc(&d_projected, count * sizeof(float)));
-    CHECK(cudaMalloc(&d_attended, count * sizeof(float)));
 
     layernorm(d_tokens, layer.norm1_gain, layer.norm1_bias, d_normed, TOKENS, DIM);
     linear(d_normed, layer.query_weight, layer.query_bias, d_query, TOKENS, DIM, DIM);
     linear(d_normed, layer.key_weight, layer.key_bias, d_key, TOKENS, DIM, DIM);
     linear(d_normed, layer.value_weight, layer.value_bias, d_value, TOKENS, DIM, DIM);
     attention(d_query, d_key, d_value, d_context);
+
+    std::vector<float> context(count);
+    CHECK(cudaMemcpy(context.data(), d_context, count * sizeof(float), cudaMemcpyDeviceToHost));
+
+    CHECK(cudaFree(d_normed));
+    CHECK(cudaFree(d_query));
+    CHECK(cudaFree(d_key));
+    CHECK(cudaFree(d_value));
+    CHECK(cudaFree(d_context));
+    return context;
+}
+
+std::vector<float> projection_block(const LayerWeights& layer, const std::vector<float>& context,
+                                    const float* d_tokens) {
+    const int count = TOKENS * DIM;
+    float* d_context = nullptr;
+    float* d_projected = nullptr;
+    float* d_attended = nullptr;
+    CHECK(cudaMalloc(&d_context, count * sizeof(float)));
+    CHECK(cudaMalloc(&d_projected, count * sizeof(float)));
+    CHECK(cudaMalloc(&d_attended, count * sizeof(float)));
+
+    CHECK(cudaMemcpy(d_context, context.data(), count * sizeof(float), cudaMemcpyHostToDevice));
     linear(d_context, layer.projection_weight, layer.projection_bias, d_projected, TOKENS, DIM,
            DIM);
     add(d_tokens, d_projected, d_attended, count);
@@ -53,10 +72,6 @@ std::vector<float> attention_block(const LayerWeights& layer, const float* d_tok
     CHECK(cudaMemcpy(attended.data(), d_attended, count * sizeof(float),
                      cudaMemcpyDeviceToHost));
 
-    CHECK(cudaFree(d_normed));
-    CHECK(cudaFree(d_query));
-    CHECK(cudaFree(d_key));
-    CHECK(cudaFree(d_value));
     CHECK(cudaFree(d_context));
     CHECK(cudaFree(d_projected));
     CHECK(cudaFree(d_attended));

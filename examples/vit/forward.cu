@@ -4,7 +4,8 @@
 #include "cuda_check.h"
 
 static void encoder_layer(const LayerWeights& layer, float* d_tokens) {
-    std::vector<float> attended = attention_block(layer, d_tokens);
+    std::vector<float> context = attention_block(layer, d_tokens);
+    std::vector<float> attended = projection_block(layer, context, d_tokens);
     mlp_block(layer, attended, d_tokens);
 }
 

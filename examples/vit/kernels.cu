@@ -75,48 +75,67 @@ __global__ void layernorm_kernel(const float* input, const float* gain, const fl
 
 __global__ void linear_kernel(const float* input, const float* weight, const float* bias,
                               float* output, int rows, int inputs, int outputs) {
-    __shared__ float input_tile[LINEAR_TILE_ROWS][LINEAR_TILE_DEPTH + 1];
-    __shared__ float weight_tile[LINEAR_TILE_DEPTH][LINEAR_TILE_COLUMNS];
-    constexpr int threads = LINEAR_THREADS_X * LINEAR_THREADS_Y;
+    __shared__ float4 input_tile[LINEAR_TILE_ROWS][LINEAR_TILE_DEPTH / 4 + 1];
+    __shared__ float4 weight_tile[LINEAR_TILE_DEPTH][LINEAR_TILE_COLUMNS / 4];
     int thread = threadIdx.y * LINEAR_THREADS_X + threadIdx.x;
     int first_row = blockIdx.y * LINEAR_TILE_ROWS;
-    int first_column = blockIdx.x * LINEAR_TILE_COLUMNS;
-    float sums[4][4] = {};
+    int column = blockIdx.x * LINEAR_TILE_COLUMNS + threadIdx.x * 4;
+    int load_row = thread / (LINEAR_TILE_DEPTH / 4);
+    int load_depth = thread % (LINEAR_TILE_DEPTH / 4);
+    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+    float4 sums[2] = {zero, zero};
 
     for (int depth = 0; depth < inputs; depth += LINEAR_TILE_DEPTH) {
-        for (int i = thread; i < LINEAR_TILE_ROWS * LINEAR_TILE_DEPTH; i += threads) {
-            int r = i / LINEAR_TILE_DEPTH;
-            int k = i % LINEAR_TILE_DEPTH;
-            int row = first_row + r;
-            input_tile[r][k] = row < rows ? input[row * inputs + depth + k] : 0.0f;
-        }
-        for (int i = thread; i < LINEAR_TILE_DEPTH * LINEAR_TILE_COLUMNS; i += threads) {
-            int k = i / LINEAR_TILE_COLUMNS;
-            int c = i % LINEAR_TILE_COLUMNS;
-            int column = first_column + c;
-            weight_tile[k][c] =
-                column < outputs ? weight[(depth + k) * outputs + column] : 0.0f;
+        const float* source = input + (first_row + load_row) * inputs + depth + load_depth * 4;
+        input_tile[load_row][load_depth] =
+            first_row + load_row < rows ? *reinterpret_cast<const float4*>(source) : zero;
+        for (int k = threadIdx.y; k < LINEAR_TILE_DEPTH; k += LINEAR_THREADS_Y) {
+            const float* source = weight + (depth + k) * outputs + column;
+            weight_tile[k][threadIdx.x] =
+                column < outputs ? *reinterpret_cast<const float4*>(source) : zero;
         }
         __syncthreads();
         for (int k = 0; k < LINEAR_TILE_DEPTH; ++k) {
-            for (int r = 0; r < 4; ++r) {
-                float left = input_tile[threadIdx.y * 4 + r][k];
-                for (int c = 0; c < 4; ++c) {
-                    sums[r][c] += left * weight_tile[k][c * LINEAR_THREADS_X + threadIdx.x];
-                }
+            float4 right = weight_tile[k][threadIdx.x];
+            for (int r = 0; r < 2; ++r) {
+                const float* row =
+                    reinterpret_cast<const float*>(input_tile[threadIdx.y * 2 + r]);
+                sums[r].x += row[k] * right.x;
+                sums[r].y += row[k] * right.y;
+                sums[r].z += row[k] * right.z;
+                sums[r].w += row[k] * right.w;
             }
         }
         __syncthreads();
     }
 
-    for (int r = 0; r < 4; ++r) {
-        int row = first_row + threadIdx.y * 4 + r;
-        for (int c = 0; c < 4; ++c) {
-            int column = first_column + c * LINEAR_THREADS_X + threadIdx.x;
-            if (row < rows && column < outputs) {
-                output[row * outputs + column] = sums[r][c] + bias[column];
-            }
+    for (int r = 0; r < 2; ++r) {
+        int row = first_row + threadIdx.y * 2 + r;
+        if (row < rows && column < outputs) {
+            float* target = output + row * outputs + column;
+            target[0] = sums[r].x + bias[column];
+            target[1] = sums[r].y + bias[column + 1];
+            target[2] = sums[r].z + bias[column + 2];
+            target[3] = sums[r].w + bias[column + 3];
         }
+    }
+}
+
+__global__ void split_heads_kernel(const float* tokens, float* heads) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < TOKENS * DIM) {
+        int token = index / DIM;
+        int head = index % DIM / HEAD_DIM;
+        heads[(head * TOKENS + token) * HEAD_DIM + index % HEAD_DIM] = tokens[index];
+    }
+}
+
+__global__ void merge_heads_kernel(const float* heads, float* tokens) {
+    int index = blockIdx.x * blockDim.x + threadIdx.x;
+    if (index < TOKENS * DIM) {
+        int token = index / DIM;
+        int head = index % DIM / HEAD_DIM;
+        tokens[index] = heads[(head * TOKENS + token) * HEAD_DIM + index % HEAD_DIM];
     }
 }
 
@@ -132,8 +151,8 @@ __global__ void attention_scores_kernel(const float* query, const float* key, fl
         int k = i % HEAD_DIM;
         int row = first_row + r;
         int column = first_column + r;
-        query_tile[r][k] = row < TOKENS ? query[row * DIM + head * HEAD_DIM + k] : 0.0f;
-        key_tile[r][k] = column < TOKENS ? key[column * DIM + head * HEAD_DIM + k] : 0.0f;
+        query_tile[r][k] = row < TOKENS ? query[(head * TOKENS + row) * HEAD_DIM + k] : 0.0f;
+        key_tile[r][k] = column < TOKENS ? key[(head * TOKENS + column) * HEAD_DIM + k] : 0.0f;
     }
     __syncthreads();
 
@@ -201,7 +220,7 @@ __global__ void attention_context_kernel(const float* scores, const float* value
             int k = i / HEAD_DIM;
             int c = i % HEAD_DIM;
             int row = depth + k;
-            value_tile[k][c] = row < TOKENS ? value[row * DIM + head * HEAD_DIM + c] : 0.0f;
+            value_tile[k][c] = row < TOKENS ? value[(head * TOKENS + row) * HEAD_DIM + c] : 0.0f;
         }
         __syncthreads();
         for (int k = 0; k < CONTEXT_TILE_DEPTH; ++k) {
@@ -216,7 +235,7 @@ __global__ void attention_context_kernel(const float* scores, const float* value
     for (int r = 0; r < rows_per_thread; ++r) {
         int row = first_row + threadIdx.y * rows_per_thread + r;
         if (row < TOKENS) {
-            context[row * DIM + head * HEAD_DIM + threadIdx.x] = sums[r];
+            context[(head * TOKENS + row) * HEAD_DIM + threadIdx.x] = sums[r];
         }
     }
 }

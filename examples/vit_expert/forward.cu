@@ -12,7 +12,7 @@ static void embed_image(const ModelWeights& weights, const Workspace& workspace,
                     workspace.d_tokens, streams.compute);
 }
 
-// From d_tokens to d_attended.
+// From d_tokens to d_context. Query, key and value are computed side by side.
 static void attention_block(const LayerWeights& layer, const Workspace& workspace,
                             const Streams& streams) {
     layernorm(workspace.d_tokens, layer.norm1_gain, layer.norm1_bias, workspace.d_normed, TOKENS,
@@ -23,18 +23,27 @@ static void attention_block(const LayerWeights& layer, const Workspace& workspac
 
     linear(workspace.d_normed, layer.query_weight, layer.query_bias, workspace.d_query, TOKENS,
            DIM, DIM, streams.compute);
+    split_heads(workspace.d_query, workspace.d_query_heads, streams.compute);
     linear(workspace.d_normed, layer.key_weight, layer.key_bias, workspace.d_key, TOKENS, DIM,
            DIM, streams.key_branch);
+    split_heads(workspace.d_key, workspace.d_key_heads, streams.key_branch);
     linear(workspace.d_normed, layer.value_weight, layer.value_bias, workspace.d_value, TOKENS,
            DIM, DIM, streams.value_branch);
+    split_heads(workspace.d_value, workspace.d_value_heads, streams.value_branch);
 
     CHECK(cudaEventRecord(streams.key_ready, streams.key_branch));
     CHECK(cudaEventRecord(streams.value_ready, streams.value_branch));
     CHECK(cudaStreamWaitEvent(streams.compute, streams.key_ready, 0));
     CHECK(cudaStreamWaitEvent(streams.compute, streams.value_ready, 0));
 
-    attention(workspace.d_query, workspace.d_key, workspace.d_value, workspace.d_scores,
-              workspace.d_context, streams.compute);
+    attention(workspace.d_query_heads, workspace.d_key_heads, workspace.d_value_heads,
+              workspace.d_scores, workspace.d_context_heads, streams.compute);
+    merge_heads(workspace.d_context_heads, workspace.d_context, streams.compute);
+}
+
+// From d_context and d_tokens to d_attended.
+static void projection_block(const LayerWeights& layer, const Workspace& workspace,
+                             const Streams& streams) {
     linear(workspace.d_context, layer.projection_weight, layer.projection_bias,
            workspace.d_projected, TOKENS, DIM, DIM, streams.compute);
     add(workspace.d_tokens, workspace.d_projected, workspace.d_attended, TOKENS * DIM,
@@ -71,6 +80,7 @@ cudaGraphExec_t capture_forward(const ModelWeights& weights, const Workspace& wo
     embed_image(weights, workspace, streams, d_image);
     for (int i = 0; i < LAYERS; ++i) {
         attention_block(weights.layers[i], workspace, streams);
+        projection_block(weights.layers[i], workspace, streams);
         mlp_block(weights.layers[i], workspace, streams);
     }
     classify(weights, workspace, streams, d_logits);

@@ -32,12 +32,24 @@ void linear(const float* d_input, const float* d_weight, const float* d_bias, fl
     CHECK(cudaGetLastError());
 }
 
-void attention(const float* d_query, const float* d_key, const float* d_value, float* d_scores,
-               float* d_context, cudaStream_t stream) {
+void split_heads(const float* d_tokens, float* d_heads, cudaStream_t stream) {
+    split_heads_kernel<<<ceil_div(TOKENS * DIM, ELEMENT_THREADS), ELEMENT_THREADS, 0, stream>>>(
+        d_tokens, d_heads);
+    CHECK(cudaGetLastError());
+}
+
+void merge_heads(const float* d_heads, float* d_tokens, cudaStream_t stream) {
+    merge_heads_kernel<<<ceil_div(TOKENS * DIM, ELEMENT_THREADS), ELEMENT_THREADS, 0, stream>>>(
+        d_heads, d_tokens);
+    CHECK(cudaGetLastError());
+}
+
+void attention(const float* d_query_heads, const float* d_key_heads, const float* d_value_heads,
+               float* d_scores, float* d_context_heads, cudaStream_t stream) {
     dim3 score_threads(SCORE_THREADS, SCORE_THREADS);
     dim3 score_blocks(ceil_div(TOKENS, SCORE_TILE), ceil_div(TOKENS, SCORE_TILE), HEADS);
-    attention_scores_kernel<<<score_blocks, score_threads, 0, stream>>>(d_query, d_key,
-                                                                        d_scores);
+    attention_scores_kernel<<<score_blocks, score_threads, 0, stream>>>(d_query_heads,
+                                                                        d_key_heads, d_scores);
     CHECK(cudaGetLastError());
 
     softmax_kernel<<<HEADS * TOKENS, REDUCE_THREADS, 0, stream>>>(d_scores, TOKENS);
@@ -45,8 +57,8 @@ void attention(const float* d_query, const float* d_key, const float* d_value, f
 
     dim3 context_threads(CONTEXT_THREADS_X, CONTEXT_THREADS_Y);
     dim3 context_blocks(ceil_div(TOKENS, CONTEXT_TILE_ROWS), HEADS);
-    attention_context_kernel<<<context_blocks, context_threads, 0, stream>>>(d_scores, d_value,
-                                                                             d_context);
+    attention_context_kernel<<<context_blocks, context_threads, 0, stream>>>(
+        d_scores, d_value_heads, d_context_heads);
     CHECK(cudaGetLastError());
 }
 

@@ -10,8 +10,10 @@ void layernorm(const float* d_input, const float* d_gain, const float* d_bias, f
                int rows, int width, cudaStream_t stream);
 void linear(const float* d_input, const float* d_weight, const float* d_bias, float* d_output,
             int rows, int inputs, int outputs, cudaStream_t stream);
-void attention(const float* d_query, const float* d_key, const float* d_value, float* d_scores,
-               float* d_context, cudaStream_t stream);
+void split_heads(const float* d_tokens, float* d_heads, cudaStream_t stream);
+void merge_heads(const float* d_heads, float* d_tokens, cudaStream_t stream);
+void attention(const float* d_query_heads, const float* d_key_heads, const float* d_value_heads,
+               float* d_scores, float* d_context_heads, cudaStream_t stream);
 void gelu(const float* d_input, float* d_output, int count, cudaStream_t stream);
 void add(const float* d_left, const float* d_right, float* d_output, int count,
          cudaStream_t stream);

@@ -16,9 +16,13 @@ Workspace create_workspace() {
     workspace.d_tokens = allocate(TOKENS * DIM);
     workspace.d_normed = allocate(TOKENS * DIM);
     workspace.d_query = allocate(TOKENS * DIM);
+    workspace.d_query_heads = allocate(TOKENS * DIM);
     workspace.d_key = allocate(TOKENS * DIM);
+    workspace.d_key_heads = allocate(TOKENS * DIM);
     workspace.d_value = allocate(TOKENS * DIM);
+    workspace.d_value_heads = allocate(TOKENS * DIM);
     workspace.d_scores = allocate(HEADS * TOKENS * TOKENS);
+    workspace.d_context_heads = allocate(TOKENS * DIM);
     workspace.d_context = allocate(TOKENS * DIM);
     workspace.d_projected = allocate(TOKENS * DIM);
     workspace.d_attended = allocate(TOKENS * DIM);
@@ -34,9 +38,13 @@ void destroy_workspace(Workspace& workspace) {
     CHECK(cudaFree(workspace.d_tokens));
     CHECK(cudaFree(workspace.d_normed));
     CHECK(cudaFree(workspace.d_query));
+    CHECK(cudaFree(workspace.d_query_heads));
     CHECK(cudaFree(workspace.d_key));
+    CHECK(cudaFree(workspace.d_key_heads));
     CHECK(cudaFree(workspace.d_value));
+    CHECK(cudaFree(workspace.d_value_heads));
     CHECK(cudaFree(workspace.d_scores));
+    CHECK(cudaFree(workspace.d_context_heads));
     CHECK(cudaFree(workspace.d_context));
     CHECK(cudaFree(workspace.d_projected));
     CHECK(cudaFree(workspace.d_attended));

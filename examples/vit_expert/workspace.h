@@ -9,9 +9,13 @@ struct Workspace {
     float* d_tokens;
     float* d_normed;
     float* d_query;
+    float* d_query_heads;
     float* d_key;
+    float* d_key_heads;
     float* d_value;
+    float* d_value_heads;
     float* d_scores;
+    float* d_context_heads;
     float* d_context;
     float* d_projected;
     float* d_attended;
