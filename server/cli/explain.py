@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import difflib
 
-from stitchcuda.server.cli import shipped
+from stitchcuda.analysis.rules import BY_CODE, RULES, documentation
 from stitchcuda.server.cli.errors import CannotRun
 
 
@@ -14,14 +14,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    pages = {page.stem: page for page in sorted((shipped.folder("docs") / "rules").glob("*.md"))}
     if arguments.code is None:
-        print("\n".join(pages))
+        width = max((len(rule.code) for rule in RULES), default=0)
+        print("\n".join(f"{rule.code:<{width}}  {rule.summary}" for rule in RULES))
         return 0
     code = arguments.code.strip().lower()
-    if code not in pages:
-        near = difflib.get_close_matches(code, pages, 3, 0.5)
+    if code not in BY_CODE:
+        near = [known for known in BY_CODE if code and code in known][:3] or difflib.get_close_matches(
+            code, BY_CODE, 3, 0.5
+        )
         hint = f"did you mean {' or '.join(near)}?" if near else "stitchcuda explain lists all codes"
         raise CannotRun(f"no finding has the code {arguments.code!r}; {hint}")
-    print(pages[code].read_text(encoding="utf-8").rstrip())
+    print(documentation(code), end="")
     return 0

@@ -8,10 +8,12 @@ import shutil
 import subprocess
 import tomllib
 import zipfile
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
+from stitchcuda.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 EXTENSION = ROOT / "editors" / "vscode"
@@ -44,6 +46,17 @@ def test_every_setting_read_is_declared() -> None:
         f"stitchcuda.{name}" for name in re.findall(r'getConfiguration\("stitchcuda"\)\.get\("([^"]+)"', SOURCE)
     } <= declared
     assert set(re.findall(r'affectsConfiguration\("([^"]+)"', SOURCE)) <= declared
+
+
+def test_the_servers_settings_are_declared_with_their_defaults() -> None:
+    properties = MANIFEST["contributes"]["configuration"]["properties"]
+    client_only = {"stitchcuda.server.path", "stitchcuda.trace.server"}
+    declared = {name: value["default"] for name, value in properties.items() if name not in client_only}
+    assert declared == {f"stitchcuda.{name}": _plain(value) for name, value in asdict(Settings()).items()}
+
+
+def _plain(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
 
 
 def test_an_untrusted_workspace_cannot_name_the_program_that_is_started() -> None:

@@ -56,7 +56,14 @@ async function start(): Promise<void> {
   const server: Executable = { command, args: ["lsp", "--stdio"] };
   const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
     documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
-    initializationOptions: { trusted: vscode.workspace.isTrusted },
+    middleware: {
+      workspace: {
+        configuration: async (params, token, next) => {
+          const values = await next(params, token);
+          return Array.isArray(values) ? values.map(serverSettings) : values;
+        },
+      },
+    },
     outputChannel: log,
     revealOutputChannelOn: RevealOutputChannelOn.Never,
   });
@@ -69,6 +76,14 @@ async function start(): Promise<void> {
     // No await: the message stays until it is answered, and a restart must not wait for that.
     void offerHelp(command);
   }
+}
+
+/** Without the settings that are the client's own: the server would report them as unknown. */
+function serverSettings(values: unknown): unknown {
+  if (typeof values !== "object" || values === null) {
+    return values;
+  }
+  return Object.fromEntries(Object.entries(values).filter(([name]) => name !== "server" && name !== "trace"));
 }
 
 async function offerHelp(command: string): Promise<void> {

@@ -1,0 +1,69 @@
+"""README.md and ARCHITECTURE.md name only what exists."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+from stitchcuda.server.cli.dispatch import COMMANDS
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def test_readme_names_every_command_and_no_other() -> None:
+    named = {name for code in _code(README) for name in re.findall(r"\bstitchcuda ([a-z]+)\b", code)}
+    assert named == {command.name for command in COMMANDS}
+
+
+def _code(text: str) -> list[str]:
+    return [block or inline for block, inline in re.findall(r"```\w*\n(.*?)```|`([^`\n]+)`", text, re.DOTALL)]
+
+
+@pytest.mark.parametrize("marker", ["run command", "test command"])
+def test_readme_has_one_command_for_each_promise(marker: str) -> None:
+    block = re.search(rf"<!-- {marker} -->\n```\w*\n(.*?)```", README, re.DOTALL)
+    assert block is not None
+    (line,) = block[1].strip().splitlines()
+    assert line.startswith("python3 -m venv .venv && ")
+
+
+def test_ci_runs_the_command_of_the_readme() -> None:
+    assert "<!-- test command -->" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_links_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
+    assert not [target for target in targets if "://" not in target and not (ROOT / target).exists()]
+
+
+def test_code_map_names_what_exists_and_every_part() -> None:
+    rows = re.findall(r"^\| `([^`]+)` \|", ARCHITECTURE, re.MULTILINE)
+    assert rows and not [row for row in rows if not (ROOT / row).exists()]
+    packages = [
+        path.parent.relative_to(ROOT).as_posix() + "/"
+        for part in ("analysis", "gpu_validate", "agent", "server")
+        for path in (*(ROOT / part).glob("__init__.py"), *(ROOT / part).glob("*/__init__.py"))
+    ]
+    assert not set(packages) - set(rows), "ARCHITECTURE.md does not say what these folders hold"
+
+
+def test_every_invariant_is_held_by_tests_that_exist() -> None:
+    invariants = re.findall(r"^- \*\*I(\d+)\*\* (.+?)(?=^- \*\*I|^#|\Z)", ARCHITECTURE, re.MULTILINE | re.DOTALL)
+    assert [int(number) for number, _ in invariants] == list(range(1, len(invariants) + 1))
+    for number, text in invariants:
+        tests = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+        assert tests, f"I{number} names no test"
+        for path, name in tests:
+            assert (ROOT / path).is_file(), f"I{number}: {path} does not exist"
+            assert not name or name in _functions(ROOT / path), f"I{number}: {path} has no {name}"
+
+
+def _functions(path: Path) -> set[str]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

@@ -1,0 +1,49 @@
+"""docs/rules/ says what the rules say, and every rule says what a reader needs."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from stitchcuda.analysis.rules import RULES, documentation
+from stitchcuda.analysis.rules.finding import Rule
+from stitchcuda.server.cli.dispatch import main
+
+from scripts.write_rule_pages import stale
+
+SECTIONS = ["What", "Why", "Example", "Use instead", "Fix safety", "References"]
+
+
+def test_pages_are_fresh() -> None:
+    assert stale() == [], "python scripts/write_rule_pages.py brings them up to date"
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_page_is_complete(rule: Rule) -> None:
+    page = documentation(rule.code)
+    assert re.findall(r"^## (.+)$", page, re.MULTILINE) == SECTIONS
+    assert page.count("```") % 2 == 0
+    assert rule.summary and not rule.summary.endswith(".")
+
+
+def test_codes_are_unique_and_in_kebab_case() -> None:
+    codes = [rule.code for rule in RULES]
+    assert len(set(codes)) == len(codes)
+    assert all(re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", code) for code in codes)
+
+
+def test_explain_prints_the_page(capsys: pytest.CaptureFixture[str]) -> None:
+    for rule in RULES:
+        assert main(["explain", rule.code]) == 0
+        assert capsys.readouterr().out == documentation(rule.code)
+
+
+def test_explain_lists_every_code(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain"]) == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == [rule.code for rule in RULES]
+
+
+def test_explain_suggests_a_code(capsys: pytest.CaptureFixture[str]) -> None:
+    code = RULES[0].code
+    assert main(["explain", code[:-1]]) == 2
+    assert code in capsys.readouterr().err
