@@ -179,6 +179,7 @@ class Lambda:
     by_copy: tuple[str, ...] = ()
     default_capture: str = ""  # "&", "=" or ""
     space: Space = "host"
+    init_captures: tuple[tuple[str, Expr], ...] = ()  # `[c = expr]`: evaluated where the lambda is made
 
 
 @dataclass(frozen=True, slots=True)
@@ -477,6 +478,7 @@ class Function:
     digest: str = ""  # of its text and of the macro definitions it uses
     launch_bounds: tuple[Expr, ...] = ()
     host_cuda_calls: int = 0  # API calls and launches written in it (after macro expansion)
+    mentions: frozenset[str] = frozenset()  # names it may call or pass on: functions, methods, constructed types
 
 
 @dataclass(frozen=True, slots=True)
@@ -551,6 +553,10 @@ class Program:
     callers: dict[str, frozenset[str]] = field(default_factory=dict)  # uid -> uids of functions that call it
     entries: tuple[str, ...] = ()  # uids: each `main`, else every function that nobody calls and that reaches CUDA
     problems: tuple[Problem, ...] = ()
+    declarations: dict[str, tuple[str, ...]] = field(default_factory=dict)  # unqualified name -> uids of prototypes
+    linked: dict[str, frozenset[str]] = field(default_factory=dict)  # path -> paths of its build targets, when known
+    with_main: frozenset[str] = frozenset()  # paths that define a `main`
+    reaches_cuda: frozenset[str] = frozenset()  # uids of functions that transitively contain CUDA work
 
     def locate(self, site: Site) -> Location:
         base = self.functions[site.function].base if site.function else 0
@@ -592,7 +598,9 @@ def children(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
             yield from args
         case InitList(items=items):
             yield from items
-        case Lambda(body=body):
+        case Lambda(body=body, init_captures=init_captures):
+            for _, value in init_captures:
+                yield value
             yield body
         case SizeOf(operand=o):
             if o is not None:

@@ -1,0 +1,119 @@
+"""Rows for the libraries that enqueue work on a stream: cuBLAS, cuFFT, cuDNN, cuRAND, cuSPARSE, cuSOLVER, NCCL, NPP.
+
+A library has hundreds of compute functions of one shape (handle first, then pointers and sizes), so only the exceptions
+are rows; `guess` classifies the rest by how the libraries name things. A role `...stream` is the last argument's.
+"""
+
+from __future__ import annotations
+
+import re
+
+ROWS = """
+cublasSetStream                 set_stream handle stream
+cublasXtSetStream               set_stream handle stream
+cublasSetKernelStream           set_stream stream
+cufftSetStream                  set_stream handle stream
+cudnnSetStream                  set_stream handle stream
+curandSetStream                 set_stream handle stream
+cusparseSetStream               set_stream handle stream
+cusolverDnSetStream             set_stream handle stream
+cusolverSpSetStream             set_stream handle stream
+cusolverRfSetStream             set_stream handle stream
+nppSetStream                    set_stream stream
+cublasGetStream                 neutral handle out
+cudnnGetStream                  neutral handle out
+cusparseGetStream               neutral handle out
+cusolverDnGetStream             neutral handle out
+
+cublasSetVector                 copy - - src - dst - / h2d
+cublasGetVector                 copy - - src - dst - / d2h
+cublasSetMatrix                 copy - - - src - dst - / h2d 2d
+cublasGetMatrix                 copy - - - src - dst - / d2h 2d
+cublasSetVectorAsync            copy - - src - dst - stream / h2d async
+cublasGetVectorAsync            copy - - src - dst - stream / d2h async
+cublasSetMatrixAsync            copy - - - src - dst - stream / h2d 2d async
+cublasGetMatrixAsync            copy - - - src - dst - stream / d2h 2d async
+cublasAlloc                     alloc - - out
+cublasFree                      free ptr
+cublasInit                      neutral
+cublasShutdown                  neutral / may-sync
+cublasCreate                    neutral out / may-sync
+cublasDestroy                   neutral handle / may-sync
+cublasLtMatmul                  library_call handle - - - - - - - - - - - dst - - stream / async
+cublasLtMatrixTransform         library_call handle - - - - - - - dst - stream / async
+cublasLtMatmulAlgoGetHeuristic  neutral handle - - - - - - - out out
+cublasXtSgemm                   library_call handle
+
+cufftExecC2C                    library_call handle src dst - / async
+cufftExecZ2Z                    library_call handle src dst - / async
+cufftExecR2C                    library_call handle src dst / async
+cufftExecC2R                    library_call handle src dst / async
+cufftExecD2Z                    library_call handle src dst / async
+cufftExecZ2D                    library_call handle src dst / async
+cufftXtExec                     library_call handle src dst - / async
+cufftPlan1d                     neutral out - - -
+cufftPlan2d                     neutral out - - -
+cufftPlan3d                     neutral out - - - -
+cufftPlanMany                   neutral out
+cufftCreate                     neutral out
+cufftDestroy                    neutral handle / may-sync
+
+curandGenerate                  library_call handle dst - / async
+curandGenerateLongLong          library_call handle dst - / async
+curandGenerateUniform           library_call handle dst - / async
+curandGenerateUniformDouble     library_call handle dst - / async
+curandGenerateNormal            library_call handle dst - - - / async
+curandGenerateNormalDouble      library_call handle dst - - - / async
+curandGenerateLogNormal         library_call handle dst - - - / async
+curandGenerateLogNormalDouble   library_call handle dst - - - / async
+curandGeneratePoisson           library_call handle dst - - / async
+curandGenerateSeeds             library_call handle / async
+curandCreateGenerator           neutral out -
+curandCreateGeneratorHost       neutral out -
+curandDestroyGenerator          neutral handle / may-sync
+curandMakeMTGP32Constants       neutral - -
+curandMakeMTGP32KernelState     neutral - - - - -
+
+cudnnSetTensor                  library_call handle - - - / async
+cudnnGetErrorString             neutral -
+
+ncclAllReduce                   library_call src dst - - - - stream / async
+ncclReduce                      library_call src dst - - - - - stream / async
+ncclBroadcast                   library_call src dst - - - - stream / async
+ncclBcast                       library_call dst - - - - stream / async
+ncclAllGather                   library_call src dst - - - stream / async
+ncclReduceScatter               library_call src dst - - - - stream / async
+ncclSend                        library_call src - - - - stream / async
+ncclRecv                        library_call dst - - - - stream / async
+ncclGroupStart                  neutral
+ncclGroupEnd                    neutral
+ncclGetUniqueId                 neutral out
+ncclCommInitRank                neutral out - - - / may-sync
+ncclCommInitRankConfig          neutral out - - - - / may-sync
+ncclCommInitAll                 neutral out - - / may-sync
+ncclCommDestroy                 neutral - / may-sync
+ncclCommFinalize                neutral - / may-sync
+ncclCommAbort                   neutral - / may-sync
+"""
+
+_LIBRARY = re.compile(r"(cublasLt|cublasXt|cublas|cufftXt|cufft|cudnn|curand|cusparse|cusolver(?:Dn|Sp|Rf|Mg)?|nccl)[A-Z]\w*$")
+# Functions that only make, describe, configure or ask: they neither enqueue nor wait.
+_QUIET = re.compile(
+    r"Create|Destroy|Get(?!Vector|Matrix)|Set(?!Vector|Matrix|Tensor$)|Init|Descr|Descriptor|bufferSize|BufferSize|"
+    r"Workspace|Heuristic|Version|Comm|Config|Attribute|Info|Plan|MemAlloc|MemFree|Estimate|Status|Reserve"
+)
+
+
+def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
+    """Kind, roles and flags of a library function that has no row, or None when `name` is not a library's."""
+    found = _LIBRARY.match(name)
+    if found is None:
+        return None
+    rest = name[len(found.group(1)) :]
+    if _QUIET.search(rest):
+        roles = ("out",) if rest.startswith("Create") else ("handle",)
+        flags = ("library", "may-sync") if "Destroy" in rest and "Descr" not in rest else ("library",)
+        return "neutral", roles, flags
+    if found.group(1) == "nccl":
+        return "library_call", ("...stream",), ("library", "async")
+    return "library_call", ("handle",), ("library", "async")

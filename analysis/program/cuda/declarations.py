@@ -1,0 +1,319 @@
+"""The file walk: functions, classes, globals, type aliases, enumerators and includes, in all `#if` branches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from stitchcuda.analysis.program.cuda import declare
+from stitchcuda.analysis.program.cuda import grammar as g
+from stitchcuda.analysis.program.cuda.context import Context
+from stitchcuda.analysis.program.cuda.declarators import base_type, declared, described_type, specifiers
+from stitchcuda.analysis.program.ir import Binary, Const, Declare, Expr, Record, Stmt, TypeRef
+from tree_sitter import Node
+
+_MAX_NESTING = 60
+_CONTAINERS = frozenset(
+    g.kind(name)
+    for name in (
+        "linkage_specification",
+        "declaration_list",
+        "field_declaration_list",
+        "preproc_if",
+        "preproc_ifdef",
+        "preproc_else",
+        "preproc_elif",
+        "preproc_elifdef",
+        "ERROR",
+        "export_declaration",
+    )
+)
+_NAMESPACE = g.kind("namespace_definition")
+_TEMPLATE = g.kind("template_declaration")
+_FIELD_DECLARATION = g.kind("field_declaration")
+_TYPEDEF = g.kind("type_definition")
+_ALIAS = g.kind("alias_declaration")
+_INCLUDE = g.kind("preproc_include")
+_ENUMERATOR = g.kind("enumerator")
+_BASES = g.kind("base_class_clause")
+_FRIEND = g.kind("friend_declaration")
+_IGNORED = frozenset(
+    g.kind(name)
+    for name in ("comment", "preproc_def", "preproc_function_def", "preproc_call", "using_declaration", "access_specifier")
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionItem:
+    """A function definition or declaration found in the file. `start` is that of a `template <...>` in front."""
+
+    node: Node
+    start: int
+    declarator: Node
+    scope: tuple[str, ...]  # enclosing namespaces and classes
+    record: str  # qualified name of the class whose body it stands in, or ""
+    template: tuple[str, ...]
+    hidden: bool  # in an anonymous namespace
+
+
+@dataclass(slots=True)
+class Outline:
+    """Everything a file declares, functions still as syntax."""
+
+    functions: list[FunctionItem] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    globals: list[Declare] = field(default_factory=list)
+    aliases: list[tuple[str, TypeRef]] = field(default_factory=list)
+    constants: list[tuple[str, Expr]] = field(default_factory=list)
+    includes: list[str] = field(default_factory=list)
+    namespaces: set[str] = field(default_factory=set)
+    record_nodes: list[tuple[Node, tuple[str, ...], str]] = field(default_factory=list)
+    global_nodes: list[Node] = field(default_factory=list)
+    enum_nodes: list[Node] = field(default_factory=list)
+    alias_nodes: list[Node] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class _Scope:
+    names: tuple[str, ...] = ()
+    record: str = ""
+    template: tuple[str, ...] = ()
+    start: int = -1
+    hidden: bool = False
+
+
+def outline(cx: Context, root: Node) -> Outline:
+    """Find the declarations of a file. Values and types are lowered by `complete`, once the names are known."""
+    found = Outline()
+    _walk(cx, root, _Scope(), found, 0)
+    return found
+
+
+def _walk(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
+    if depth > _MAX_NESTING:
+        return
+    for child in node.named_children:
+        _visit(cx, child, scope, found, depth)
+
+
+def _visit(cx: Context, child: Node, scope: _Scope, found: Outline, depth: int) -> None:
+    kind = child.kind_id
+    if kind in _IGNORED:
+        return
+    if kind == g.FUNCTION_DEFINITION:
+        _function(cx, child, scope, found)
+    elif kind == g.DECLARATION or kind == _FIELD_DECLARATION:
+        _declaration(cx, child, scope, found, depth)
+    elif kind in g.RECORDS:
+        _record(cx, child, scope, found, "", depth)
+    elif kind == g.ENUM:
+        found.enum_nodes.append(child)
+    elif kind == _TYPEDEF or kind == _ALIAS:
+        _named_type(cx, child, scope, found, depth)
+    elif kind == _TEMPLATE:
+        start = scope.start if scope.start >= 0 else child.start_byte
+        names = (*scope.template, *_template_names(cx, child.child_by_field_id(g.F_PARAMETERS)))
+        inner = replace(scope, template=names, start=start)
+        for part in child.named_children:
+            if part.kind_id != g.kind("template_parameter_list"):
+                _visit(cx, part, inner, found, depth + 1)
+    elif kind == _NAMESPACE:
+        name = child.child_by_field_id(g.F_NAME)
+        parts = tuple(cx.read(name).replace(" ", "").split("::")) if name is not None else ()
+        names = (*scope.names, *parts)
+        found.namespaces.add("::".join(names))
+        body = child.child_by_field_id(g.F_BODY)
+        if body is not None:
+            _walk(cx, body, _Scope(names, hidden=scope.hidden or not parts), found, depth + 1)
+    elif kind == _INCLUDE:
+        path = child.child_by_field_id(g.F_PATH)
+        if path is not None:
+            found.includes.append(cx.read(path).strip('"<> '))
+    elif kind == _FRIEND:
+        _walk(cx, child, replace(scope, record="", names=scope.names[:-1]), found, depth + 1)
+    elif kind in _CONTAINERS:
+        if kind == g.PREPROC_IF:
+            condition = child.child_by_field_id(g.F_CONDITION)
+            if condition is not None and cx.read(condition).strip() == "0":
+                alternative = child.child_by_field_id(g.F_ALTERNATIVE)
+                if alternative is not None:
+                    _walk(cx, alternative, scope, found, depth + 1)
+                return
+        _walk(cx, child, scope, found, depth + 1)
+
+
+def _function(cx: Context, node: Node, scope: _Scope, found: Outline) -> None:
+    declarator = node.child_by_field_id(g.F_DECLARATOR)
+    if declarator is None:
+        return
+    start = scope.start if scope.start >= 0 else node.start_byte
+    found.functions.append(
+        FunctionItem(node, start, declarator, scope.names, scope.record, scope.template, scope.hidden)
+    )
+
+
+def _declaration(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
+    typed = node.child_by_field_id(g.F_TYPE)
+    if typed is not None and typed.child_by_field_id(g.F_BODY) is not None:
+        if typed.kind_id in g.RECORDS:
+            _record(cx, typed, scope, found, "", depth)
+        elif typed.kind_id == g.ENUM:
+            found.enum_nodes.append(typed)
+    has_variable = False
+    for declarator in node.children_by_field_id(g.F_DECLARATOR):
+        if _is_prototype(declarator):
+            start = scope.start if scope.start >= 0 else node.start_byte
+            found.functions.append(
+                FunctionItem(node, start, declarator, scope.names, scope.record, scope.template, scope.hidden)
+            )
+        else:
+            has_variable = True
+    if has_variable and node.kind_id == g.DECLARATION and not scope.record:
+        found.global_nodes.append(node)
+
+
+def _is_prototype(node: Node | None) -> bool:
+    """Whether a declarator declares a function (and no pointer to one)."""
+    while node is not None:
+        kind = node.kind_id
+        if kind == g.FUNCTION_DECLARATOR:
+            inner = node.child_by_field_id(g.F_DECLARATOR)
+            return inner is None or inner.kind_id != g.PARENTHESIZED_DECLARATOR
+        if kind == g.OPERATOR_CAST:
+            return True
+        if kind in (g.POINTER_DECLARATOR, g.REFERENCE_DECLARATOR, g.ATTRIBUTED_DECLARATOR):
+            node = next((c for c in node.named_children if c.kind_id in g.DECLARATORS), None)
+        else:
+            return False
+    return False
+
+
+def _record(cx: Context, node: Node, scope: _Scope, found: Outline, given_name: str, depth: int) -> None:
+    body = node.child_by_field_id(g.F_BODY)
+    if body is None:
+        return
+    name_node = node.child_by_field_id(g.F_NAME)
+    name = base_type(cx, name_node).name if name_node is not None else given_name
+    names = (*scope.names, *name.split("::")) if name else scope.names
+    if name:
+        found.record_nodes.append((node, scope.names, "::".join(names)))
+    _walk(cx, body, _Scope(names, "::".join(names), scope.template, hidden=scope.hidden), found, depth + 1)
+
+
+def _named_type(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
+    typed = node.child_by_field_id(g.F_TYPE)
+    if typed is not None and typed.child_by_field_id(g.F_BODY) is not None:
+        if typed.kind_id in g.RECORDS:
+            declarator = node.child_by_field_id(g.F_DECLARATOR)
+            plain = declarator is not None and declarator.kind_id == g.TYPE_IDENTIFIER
+            _record(cx, typed, scope, found, cx.read(declarator) if plain and declarator is not None else "", depth)
+        elif typed.kind_id == g.ENUM:
+            found.enum_nodes.append(typed)
+    found.alias_nodes.append(node)
+
+
+def _template_names(cx: Context, parameters: Node | None) -> tuple[str, ...]:
+    names = []
+    for child in parameters.named_children if parameters is not None else ():
+        leaf = child.child_by_field_id(g.F_NAME) or child.child_by_field_id(g.F_DECLARATOR)
+        if leaf is None:
+            leaf = next((c for c in child.named_children if c.kind_id in (g.TYPE_IDENTIFIER, g.IDENTIFIER)), None)
+        names.append(cx.read(leaf).lstrip("*&. ") if leaf is not None else "")
+    return tuple(names)
+
+
+# ------------------------------------------------------------------------------------------------ values and types
+
+
+def complete(cx: Context, found: Outline) -> None:
+    """Lower what is outside functions: fields, globals, aliases, enumerators."""
+    for node, scope, qualified in found.record_nodes:
+        found.records.append(_lower_record(cx, node, scope, qualified))
+    for node in found.global_nodes:
+        out: list[Stmt] = []
+        declare.declaration(cx, node, out, local=False)
+        found.globals.extend(s for s in out if isinstance(s, Declare))
+    for node in found.alias_nodes:
+        _alias(cx, node, found)
+    for node in found.enum_nodes:
+        _enumerators(cx, node, found)
+
+
+def _lower_record(cx: Context, node: Node, scope: tuple[str, ...], qualified: str) -> Record:
+    bases: list[str] = []
+    for child in node.named_children:
+        if child.kind_id == _BASES:
+            for base in child.named_children:
+                if base.kind_id in (g.TYPE_IDENTIFIER, g.QUALIFIED, g.TEMPLATE_TYPE):
+                    bases.append(base_type(cx, base).name)
+    fields: list[Declare] = []
+    body = node.child_by_field_id(g.F_BODY)
+    if body is not None:
+        _fields(cx, body, fields, 0)
+    return Record(qualified, "", cx.span(node), tuple(fields), tuple(bases))
+
+
+def _fields(cx: Context, node: Node, fields: list[Declare], depth: int) -> None:
+    for child in node.named_children:
+        kind = child.kind_id
+        if kind == _FIELD_DECLARATION:
+            out: list[Stmt] = []
+            declare.declaration(cx, child, out, local=False)
+            fields.extend(s for s in out if isinstance(s, Declare))
+            typed = child.child_by_field_id(g.F_TYPE)
+            anonymous = typed is not None and typed.kind_id in g.RECORDS and typed.child_by_field_id(g.F_NAME) is None
+            if anonymous and typed is not None and child.child_by_field_id(g.F_DECLARATOR) is None and depth < _MAX_NESTING:
+                inner = typed.child_by_field_id(g.F_BODY)
+                if inner is not None:
+                    _fields(cx, inner, fields, depth + 1)
+        elif kind in _CONTAINERS and depth < _MAX_NESTING:
+            _fields(cx, child, fields, depth + 1)
+
+
+def _alias(cx: Context, node: Node, found: Outline) -> None:
+    if node.kind_id == _ALIAS:
+        name = node.child_by_field_id(g.F_NAME)
+        typed = node.child_by_field_id(g.F_TYPE)
+        if name is not None and typed is not None:
+            found.aliases.append((cx.read(name), described_type(cx, typed)))
+        return
+    spec = specifiers(cx, node)
+    anonymous = not spec.type.name
+    for declarator in node.children_by_field_id(g.F_DECLARATOR):
+        what = declared(cx, declarator, spec.type)
+        if what.name is None:
+            continue
+        name_text = cx.read(what.name)
+        if not (anonymous and declarator.kind_id == g.TYPE_IDENTIFIER) and what.type.name != name_text:
+            found.aliases.append((name_text, what.type))
+
+
+def _enumerators(cx: Context, node: Node, found: Outline) -> None:
+    name_node = node.child_by_field_id(g.F_NAME)
+    prefix = f"{cx.read(name_node)}::" if name_node is not None else ""
+    body = node.child_by_field_id(g.F_BODY)
+    previous: Expr | None = None
+    stack = list(reversed(body.named_children)) if body is not None else []
+    while stack:
+        child = stack.pop()
+        if child.kind_id != _ENUMERATOR:
+            if child.kind_id in _CONTAINERS:
+                stack.extend(reversed(child.named_children))
+            continue
+        name = child.child_by_field_id(g.F_NAME)
+        if name is None:
+            continue
+        value = child.child_by_field_id(g.F_VALUE)
+        span = cx.span(child)
+        current: Expr
+        if value is not None:
+            current = cx.expr(value)
+        elif previous is None:
+            current = Const(span, 0)
+        elif isinstance(previous, Const) and isinstance(previous.value, int):
+            current = Const(span, previous.value + 1)
+        else:
+            current = Binary(span, "+", previous, Const(span, 1)) if len(found.constants) < 4096 else Const(span, 0)
+        previous = current
+        found.constants.append((cx.read(name), current))
+        if prefix:
+            found.constants.append((prefix + cx.read(name), current))

@@ -1,0 +1,101 @@
+"""Which function lowers which node kind: the one table of the frontend."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.program.cuda import calls, statements
+from stitchcuda.analysis.program.cuda import expressions as e
+from stitchcuda.analysis.program.cuda.context import EXPRESSIONS, STATEMENTS, ExprHandler, StmtHandler
+from stitchcuda.analysis.program.cuda.grammar import kind
+
+_EXPRESSIONS: dict[str, ExprHandler] = {
+    "identifier": e.identifier,
+    "field_identifier": e.plain_name,
+    "type_identifier": e.plain_name,
+    "namespace_identifier": e.plain_name,
+    "operator_name": e.plain_name,
+    "this": e.this,
+    "qualified_identifier": e.qualified,
+    "template_function": e.template_function,
+    "number_literal": e.number,
+    "string_literal": e.string,
+    "raw_string_literal": e.string,
+    "user_defined_literal": e.number,
+    "concatenated_string": e.concatenated,
+    "char_literal": e.character,
+    "true": e.true,
+    "false": e.false,
+    "null": e.null,
+    "parenthesized_expression": e.parenthesized,
+    "binary_expression": e.binary,
+    "comma_expression": e.comma,
+    "unary_expression": e.unary,
+    "pointer_expression": e.pointer,
+    "update_expression": e.update,
+    "assignment_expression": e.assignment,
+    "conditional_expression": e.conditional,
+    "field_expression": e.member,
+    "subscript_expression": e.subscript,
+    "cast_expression": e.cast,
+    "sizeof_expression": e.sizeof,
+    "alignof_expression": e.alignof,
+    "offsetof_expression": e.offsetof,
+    "new_expression": e.new,
+    "delete_expression": e.delete,
+    "compound_literal_expression": e.compound_literal,
+    "initializer_list": e.initializer_list,
+    "lambda_expression": e.lambda_,
+    "call_expression": calls.call,
+    "parameter_pack_expansion": e.pack_expansion,
+    "primitive_type": e.type_as_value,
+    "sized_type_specifier": e.type_as_value,
+    "type_descriptor": e.type_as_value,
+    "gnu_asm_expression": e.assembly,
+    "compound_statement": e.statement_expression,
+}
+
+_STATEMENTS: dict[str, StmtHandler] = {
+    "compound_statement": statements.compound,
+    "expression_statement": statements.expression_statement,
+    "declaration": statements.declaration,
+    "alias_declaration": statements.alias,
+    "type_definition": statements.alias,
+    "using_declaration": statements.alias,
+    "namespace_alias_definition": statements.alias,
+    "static_assert_declaration": statements.alias,
+    "struct_specifier": statements.alias,
+    "class_specifier": statements.alias,
+    "union_specifier": statements.alias,
+    "enum_specifier": statements.alias,
+    "attribute_declaration": statements.alias,
+    "if_statement": statements.if_,
+    "while_statement": statements.while_,
+    "do_statement": statements.do,
+    "for_statement": statements.for_,
+    "for_range_loop": statements.range_for,
+    "switch_statement": statements.switch,
+    "labeled_statement": statements.labeled,
+    "return_statement": statements.return_,
+    "co_return_statement": statements.co_return,
+    "break_statement": statements.break_,
+    "continue_statement": statements.continue_,
+    "goto_statement": statements.goto,
+    "throw_statement": statements.throw,
+    "try_statement": statements.try_,
+    "attributed_statement": statements.attributed,
+    "preproc_if": statements.preproc,
+    "preproc_ifdef": statements.preproc,
+    "preproc_def": statements.preproc_stray,
+    "preproc_function_def": statements.preproc_stray,
+    "preproc_call": statements.preproc_stray,
+    "preproc_include": statements.preproc_stray,
+    "preproc_directive": statements.preproc_stray,
+    "ERROR": statements.error,
+}
+
+
+def install() -> None:
+    """Fill the tables by node kind number."""
+    EXPRESSIONS.update({kind(name): handler for name, handler in _EXPRESSIONS.items()})
+    STATEMENTS.update({kind(name): handler for name, handler in _STATEMENTS.items()})
+    for table in (EXPRESSIONS, STATEMENTS):
+        table.pop(0, None)

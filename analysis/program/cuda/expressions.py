@@ -1,0 +1,474 @@
+"""Expressions, one small function a node kind. Calls are in `calls.py`."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.program.cuda import grammar as g
+from stitchcuda.analysis.program.cuda import literals, macros
+from stitchcuda.analysis.program.cuda.context import Context
+from stitchcuda.analysis.program.cuda.declarators import (
+    base_type,
+    declared,
+    described_type,
+    params,
+    scope_name,
+    template_values,
+)
+from stitchcuda.analysis.program.ir import (
+    AddressOf,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Conditional,
+    Const,
+    Construct,
+    Delete,
+    Deref,
+    Evaluate,
+    Expr,
+    Index,
+    InitList,
+    Lambda,
+    Member,
+    Name,
+    New,
+    Opaque,
+    Param,
+    Return,
+    SizeOf,
+    Stmt,
+    TypeRef,
+    Unary,
+)
+from tree_sitter import Node
+
+# A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
+_MAX_CHAIN = 120
+
+
+def identifier(cx: Context, node: Node) -> Expr:
+    name = cx.read(node)
+    if cx.bindings is not None:
+        bound = cx.bindings.get(name)
+        if bound is not None and cx.binder is not None:
+            if len(bound) == 1:
+                return cx.binder.expr(bound[0])
+            return Opaque(cx.span(node), "macro arguments", tuple(cx.binder.expr(each) for each in bound))
+    macro = cx.env.macros.get(name)
+    if macro is not None and macro.params is None and macro.acts and name not in cx.active:
+        return macros.expand_value(cx, node, macro, ())
+    cx.tally.used.add(name)
+    return Name(cx.span(node), name)
+
+
+def plain_name(cx: Context, node: Node) -> Expr:
+    return Name(cx.span(node), cx.read(node))
+
+
+def this(cx: Context, node: Node) -> Expr:
+    return Name(cx.span(node), "this")
+
+
+def qualified(cx: Context, node: Node) -> Expr:
+    name, template = _qualified_parts(cx, node)
+    cx.tally.called.add(name)
+    return Name(cx.span(node), name, template)
+
+
+def _qualified_parts(cx: Context, node: Node) -> tuple[str, tuple[Expr | TypeRef, ...]]:
+    scopes: list[str] = []
+    template: tuple[Expr | TypeRef, ...] = ()
+    current: Node | None = node
+    while current is not None and current.kind_id == g.QUALIFIED:
+        scopes.append(scope_name(cx, current.child_by_field_id(g.F_SCOPE)))
+        current = current.child_by_field_id(g.F_NAME)
+    last = ""
+    if current is not None:
+        if current.kind_id == g.DEPENDENT_NAME:
+            current = current.named_children[-1] if current.named_children else current
+        if current.kind_id in (g.TEMPLATE_FUNCTION, g.TEMPLATE_METHOD, g.TEMPLATE_TYPE):
+            inner = current.child_by_field_id(g.F_NAME)
+            arguments = current.child_by_field_id(g.F_ARGUMENTS)
+            last = cx.read(inner) if inner is not None else ""
+            template = template_values(cx, arguments) if arguments is not None else ()
+        else:
+            last = cx.read(current)
+    return "::".join([*scopes, last]), template
+
+
+def template_function(cx: Context, node: Node) -> Expr:
+    name = node.child_by_field_id(g.F_NAME)
+    arguments = node.child_by_field_id(g.F_ARGUMENTS)
+    text = cx.read(name) if name is not None else ""
+    cx.tally.called.add(text)
+    return Name(
+        cx.span(node),
+        text,
+        template_values(cx, arguments) if arguments is not None else (),
+    )
+
+
+def number(cx: Context, node: Node) -> Expr:
+    value = literals.number(cx.read(node))
+    return Const(cx.span(node), value) if value is not None else cx.opaque(node, "number")
+
+
+def string(cx: Context, node: Node) -> Expr:
+    return Const(cx.span(node), literals.string(cx.read(node)))
+
+
+def concatenated(cx: Context, node: Node) -> Expr:
+    parts = [literals.string(cx.read(c)) for c in node.named_children if "string" in c.type]
+    return Const(cx.span(node), "".join(parts))
+
+
+def character(cx: Context, node: Node) -> Expr:
+    return Const(cx.span(node), literals.character(cx.read(node)))
+
+
+def true(cx: Context, node: Node) -> Expr:
+    return Const(cx.span(node), True)
+
+
+def false(cx: Context, node: Node) -> Expr:
+    return Const(cx.span(node), False)
+
+
+def null(cx: Context, node: Node) -> Expr:
+    return Const(cx.span(node), None)
+
+
+def parenthesized(cx: Context, node: Node) -> Expr:
+    inner: Node | None = node
+    while inner is not None and inner.kind_id == g.PARENTHESIZED:  # a loop: parentheses nest without bound
+        inner = next((c for c in inner.named_children if c.kind_id != g.COMMENT), None)
+    if inner is None:
+        return cx.opaque(node, "empty parentheses")
+    if inner.kind_id == g.COMPOUND:
+        return statement_expression(cx, inner)
+    return cx.expr(inner)
+
+
+def statement_expression(cx: Context, node: Node) -> Expr:
+    """GNU `({ ...; value; })`: a lambda by reference, called on the spot."""
+    body: list[Stmt] = []
+    for child in node.named_children:
+        cx.stmt(child, body)
+    return run_now(cx, node, body)
+
+
+def run_now(cx: Context, node: Node, body: list[Stmt]) -> Expr:
+    """Statements where a value is wanted: the value is that of the last one."""
+    span = cx.span(node)
+    if body and isinstance(body[-1], Evaluate):
+        if len(body) == 1:
+            return body[-1].expr
+        body[-1] = Return(body[-1].span, body[-1].expr)
+    return Call(span, Lambda(span, (), Block(span, tuple(body)), default_capture="&"), ())
+
+
+def binary(cx: Context, node: Node) -> Expr:
+    chain: list[tuple[Node, str, Node]] = []
+    current = node
+    while current.kind_id == g.BINARY:  # a loop: a + b + c + ... nests to the left without bound
+        left = current.child_by_field_id(g.F_LEFT)
+        right = current.child_by_field_id(g.F_RIGHT)
+        operator = current.child_by_field_id(g.F_OPERATOR)
+        if left is None or right is None or operator is None:
+            break
+        chain.append((current, cx.read(operator), right))
+        current = left
+    if not chain:
+        return cx.opaque(node, "binary expression")
+    result = cx.expr(current)
+    if len(chain) > _MAX_CHAIN:
+        return Opaque(cx.span(node), "long chain", (result, *(cx.expr(right) for _, _, right in reversed(chain))))
+    for whole, op, right in reversed(chain):
+        result = Binary(cx.span(whole), op, result, cx.expr(right))
+    return result
+
+
+def comma(cx: Context, node: Node) -> Expr:
+    rights: list[Node] = []
+    lefts: list[Node] = []
+    current = node
+    while current.type == "comma_expression":  # nests to the right
+        left = current.child_by_field_id(g.F_LEFT)
+        right = current.child_by_field_id(g.F_RIGHT)
+        if left is None or right is None:
+            break
+        lefts.append(left)
+        rights.append(right)
+        current = right
+    if not lefts:
+        return cx.opaque(node, "comma expression")
+    parts = [*(cx.expr(left) for left in lefts), cx.expr(rights[-1])]
+    if len(parts) > _MAX_CHAIN:
+        return Opaque(cx.span(node), "long chain", tuple(parts))
+    result = parts[0]
+    span = cx.span(node)
+    for part in parts[1:]:
+        result = Binary(span, ",", result, part)
+    return result
+
+
+def unary(cx: Context, node: Node) -> Expr:
+    operator = node.child_by_field_id(g.F_OPERATOR)
+    argument = node.child_by_field_id(g.F_ARGUMENT)
+    if operator is None or argument is None:
+        return cx.opaque(node, "unary expression")
+    op = cx.read(operator)
+    operand = cx.expr(argument)
+    if op == "-" and isinstance(operand, Const) and type(operand.value) in (int, float):
+        return Const(cx.span(node), -operand.value)  # type: ignore[operator]
+    return Unary(cx.span(node), {"not": "!", "compl": "~"}.get(op, op), operand)
+
+
+def pointer(cx: Context, node: Node) -> Expr:
+    operator = node.child_by_field_id(g.F_OPERATOR)
+    argument = node.child_by_field_id(g.F_ARGUMENT)
+    if operator is None or argument is None:
+        return cx.opaque(node, "pointer expression")
+    operand = cx.expr(argument)
+    return (Deref if cx.read(operator) == "*" else AddressOf)(cx.span(node), operand)
+
+
+def update(cx: Context, node: Node) -> Expr:
+    operator = node.child_by_field_id(g.F_OPERATOR)
+    argument = node.child_by_field_id(g.F_ARGUMENT)
+    if operator is None or argument is None:
+        return cx.opaque(node, "update expression")
+    span = cx.span(node)
+    post = operator.start_byte > argument.start_byte
+    return Assign(span, cx.expr(argument), Const(cx.span(operator), 1), cx.read(operator)[:1], post)
+
+
+def assignment(cx: Context, node: Node) -> Expr:
+    left = node.child_by_field_id(g.F_LEFT)
+    right = node.child_by_field_id(g.F_RIGHT)
+    operator = node.child_by_field_id(g.F_OPERATOR)
+    if left is None or right is None or operator is None:
+        return cx.opaque(node, "assignment")
+    return Assign(cx.span(node), cx.expr(left), cx.expr(right), cx.read(operator)[:-1])
+
+
+def conditional(cx: Context, node: Node) -> Expr:
+    condition = node.child_by_field_id(g.F_CONDITION)
+    then = node.child_by_field_id(g.F_CONSEQUENCE)
+    otherwise = node.child_by_field_id(g.F_ALTERNATIVE)
+    if condition is None or otherwise is None:
+        return cx.opaque(node, "conditional")
+    test = cx.expr(condition)
+    return Conditional(cx.span(node), test, cx.expr(then) if then is not None else test, cx.expr(otherwise))
+
+
+def member(cx: Context, node: Node) -> Expr:
+    argument = node.child_by_field_id(g.F_ARGUMENT)
+    name = node.child_by_field_id(g.F_FIELD)
+    if argument is None or name is None:
+        return cx.opaque(node, "member access")
+    operator = node.child_by_field_id(g.F_OPERATOR)
+    op = cx.read(operator) if operator is not None else "."
+    base = cx.expr(argument)
+    if op.endswith("*"):
+        return Opaque(cx.span(node), "pointer to member", (base,))
+    if op == "->":
+        base = Deref(cx.span(argument), base)
+    template: tuple[Expr | TypeRef, ...] = ()
+    if name.kind_id == g.DEPENDENT_NAME and name.named_children:
+        name = name.named_children[-1]
+    if name.kind_id in (g.TEMPLATE_METHOD, g.TEMPLATE_FUNCTION):
+        arguments = name.child_by_field_id(g.F_ARGUMENTS)
+        template = template_values(cx, arguments) if arguments is not None else ()
+        name = name.child_by_field_id(g.F_NAME) or name
+    return Member(cx.span(node), base, "".join(cx.read(name).split()), template)
+
+
+def subscript(cx: Context, node: Node) -> Expr:
+    argument = node.child_by_field_id(g.F_ARGUMENT)
+    indices = node.child_by_field_id(g.F_INDICES)
+    if argument is None or indices is None:
+        return cx.opaque(node, "subscript")
+    result = cx.expr(argument)
+    span = cx.span(node)
+    for index in indices.named_children:
+        if index.kind_id != g.COMMENT:
+            result = Index(span, result, cx.expr(index))
+    return result
+
+
+def cast(cx: Context, node: Node) -> Expr:
+    target = node.child_by_field_id(g.F_TYPE)
+    value = node.child_by_field_id(g.F_VALUE)
+    if target is None or value is None:
+        return cx.opaque(node, "cast")
+    return Cast(cx.span(node), described_type(cx, target), cx.expr(value))
+
+
+def sizeof(cx: Context, node: Node) -> Expr:
+    target = node.child_by_field_id(g.F_TYPE)
+    if target is not None:
+        return SizeOf(cx.span(node), described_type(cx, target))
+    value = node.child_by_field_id(g.F_VALUE)
+    return SizeOf(cx.span(node), None, cx.expr(value) if value is not None else None)
+
+
+def alignof(cx: Context, node: Node) -> Expr:
+    return Opaque(cx.span(node), "alignof")
+
+
+def new(cx: Context, node: Node) -> Expr:
+    target = node.child_by_field_id(g.F_TYPE)
+    declarator = node.child_by_field_id(g.F_DECLARATOR)
+    count: Expr | None = None
+    base = base_type(cx, target) if target is not None else TypeRef("")
+    pointers = 0
+    while declarator is not None:
+        length = declarator.child_by_field_id(g.F_LENGTH)
+        if length is not None:
+            count = cx.expr(length) if count is None else Binary(cx.span(declarator), "*", count, cx.expr(length))
+        if declarator.type in ("abstract_pointer_declarator", "pointer_declarator"):
+            pointers += 1
+        declarator = next((c for c in declarator.named_children if c.type.endswith("declarator")), None)
+    if pointers:
+        base = TypeRef(base.name, base.args, base.pointer + pointers, base.reference, base.const, base.dims)
+    given = node.child_by_field_id(g.F_ARGUMENTS)
+    cx.tally.called.add(base.name)
+    made = New(cx.span(node), base, count, arguments(cx, given) if given is not None else ())
+    placement = node.child_by_field_id(g.F_PLACEMENT)
+    if placement is not None:
+        return Opaque(cx.span(node), "placement new", (*arguments(cx, placement), *made.args))
+    return made
+
+
+def delete(cx: Context, node: Node) -> Expr:
+    operand = next((c for c in reversed(node.named_children) if c.kind_id != g.COMMENT), None)
+    if operand is None:
+        return cx.opaque(node, "delete")
+    array = any(not c.is_named and c.type == "[" for c in node.children)
+    return Delete(cx.span(node), cx.expr(operand), array)
+
+
+def compound_literal(cx: Context, node: Node) -> Expr:
+    target = node.child_by_field_id(g.F_TYPE)
+    value = node.child_by_field_id(g.F_VALUE)
+    type_ = base_type(cx, target) if target is not None else TypeRef("")
+    cx.tally.called.add(type_.name)
+    return Construct(cx.span(node), type_, arguments(cx, value) if value is not None else ())
+
+
+def initializer_list(cx: Context, node: Node) -> Expr:
+    items: list[Expr] = []
+    names: list[str | None] = []
+    for child in node.named_children:
+        if child.kind_id == g.INITIALIZER_PAIR:
+            value = child.child_by_field_id(g.F_VALUE)
+            designator = child.child_by_field_id(g.F_DESIGNATOR)
+            items.append(cx.expr(value) if value is not None else cx.opaque(child, "initializer"))
+            names.append(cx.read(designator).strip(" .") if designator is not None else None)
+        elif child.kind_id != g.COMMENT:
+            items.append(cx.expr(child))
+            names.append(None)
+    return InitList(cx.span(node), tuple(items), tuple(names) if any(names) else ())
+
+
+def arguments(cx: Context, node: Node) -> tuple[Expr, ...]:
+    """The arguments of an argument list or the items of a braced one; a bound `__VA_ARGS__` becomes several."""
+    found: list[Expr] = []
+    for child in node.named_children:
+        kind = child.kind_id
+        if kind == g.IDENTIFIER and cx.bindings is not None and cx.binder is not None:
+            bound = cx.bindings.get(cx.read(child))
+            if bound is not None:
+                found.extend(cx.binder.expr(each) for each in bound)
+                continue
+        if kind == g.INITIALIZER_PAIR:
+            value = child.child_by_field_id(g.F_VALUE)
+            found.append(cx.expr(value) if value is not None else cx.opaque(child, "initializer"))
+        elif kind != g.COMMENT and not child.is_extra:
+            found.append(cx.expr(child))
+    return tuple(found)
+
+
+def pack_expansion(cx: Context, node: Node) -> Expr:
+    inner = next((c for c in node.named_children if c.kind_id != g.COMMENT), None)
+    return Opaque(cx.span(node), "pack expansion", (cx.expr(inner),) if inner is not None else ())
+
+
+def type_as_value(cx: Context, node: Node) -> Expr:
+    """A type where a value is expected (a macro argument, a template argument)."""
+    return Opaque(cx.span(node), "type")
+
+
+def offsetof(cx: Context, node: Node) -> Expr:
+    return Opaque(cx.span(node), "offsetof")
+
+
+def assembly(cx: Context, node: Node) -> Expr:
+    return Opaque(cx.span(node), "asm", cx.opaque(node, "asm").children)
+
+
+def capture_lists(cx: Context, node: Node | None) -> tuple[str, list[str], list[str], list[tuple[str, Expr]]]:
+    """Default capture, names by reference, names by copy, and captures with an initialiser."""
+    default = ""
+    by_reference: list[str] = []
+    by_copy: list[str] = []
+    initialised: list[tuple[str, Expr]] = []
+    by_ref_next = False
+    for child in node.children if node is not None else ():
+        kind = child.kind_id
+        text = cx.read(child)
+        if child.type == "lambda_default_capture":
+            default = text
+        elif text == "&":
+            by_ref_next = True
+        elif kind == g.IDENTIFIER:
+            (by_reference if by_ref_next else by_copy).append(text)
+            by_ref_next = False
+        elif kind == g.THIS:
+            by_reference.append("this")
+        elif child.type == "lambda_capture_initializer":
+            left = child.child_by_field_id(g.F_LEFT)
+            right = child.child_by_field_id(g.F_RIGHT)
+            if left is not None and right is not None:
+                initialised.append((cx.read(left).lstrip("& "), cx.expr(right)))
+            by_ref_next = False
+        elif child.is_named and text == "*this":
+            by_copy.append("this")
+    return default, by_reference, by_copy, initialised
+
+
+def lambda_(cx: Context, node: Node) -> Expr:
+    default, by_reference, by_copy, initialised = capture_lists(cx, node.child_by_field_id(g.F_CAPTURES))
+    parameters: tuple[Param, ...] = ()
+    declarator = node.child_by_field_id(g.F_DECLARATOR)
+    body_node = node.child_by_field_id(g.F_BODY)
+    if declarator is not None:
+        listed = declarator.child_by_field_id(g.F_PARAMETERS)
+        if listed is not None:
+            parameters = params(cx, listed)
+    header_end = body_node.start_byte if body_node is not None else node.end_byte
+    header = cx.text[node.start_byte : header_end]
+    space = "host"
+    if b"__device__" in header:
+        space = "host_device" if b"__host__" in header else "device"
+    statements: list[Stmt] = []
+    if body_node is not None:
+        cx.stmt(body_node, statements)
+    body = statements[0] if len(statements) == 1 and isinstance(statements[0], Block) else None
+    if body is None:
+        body = Block(cx.span(body_node or node), tuple(statements))
+    return Lambda(
+        cx.span(node),
+        parameters,
+        body,
+        tuple(by_reference),
+        tuple(by_copy),
+        default,
+        space,
+        tuple(initialised),
+    )
+
+
+__all__ = ["arguments", "declared", "run_now"]

@@ -1,0 +1,424 @@
+"""Lowering a file: the outline, then each function, reusing what an unchanged function was lowered to before."""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+
+from stitchcuda.analysis.program import api
+from stitchcuda.analysis.program.cuda import dispatch, literals
+from stitchcuda.analysis.program.cuda import grammar as g
+from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
+from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, outline
+from stitchcuda.analysis.program.cuda.declarators import (
+    VOID,
+    base_type,
+    declared,
+    described_type,
+    params,
+    scope_name,
+    specifiers,
+)
+from stitchcuda.analysis.program.cuda.expressions import arguments
+from stitchcuda.analysis.program.cuda.macros import MacroDef, collect_macros, template
+from stitchcuda.analysis.program.cuda.statements import block, one
+from stitchcuda.analysis.program.ir import (
+    Block,
+    Const,
+    Construct,
+    Expr,
+    Function,
+    Module,
+    Param,
+    Problem,
+    Record,
+    Span,
+    Stmt,
+    TypeRef,
+)
+from stitchcuda.analysis.syntax.parse import Syntax, parse_cuda
+from tree_sitter import Node
+
+dispatch.install()
+
+_MAX_ENTRIES = 50_000
+_INITIALIZERS = g.kind("field_initializer_list")
+_INITIALIZER = g.kind("field_initializer")
+_TRAILING = g.kind("trailing_return_type")
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered:
+    """What one function's text became, independent of where it stands."""
+
+    name: str
+    scope: str  # written before the name: `Model` of `void Model::run()`
+    name_span: Span
+    params: tuple[Param, ...]
+    returns: TypeRef
+    body: Block | None
+    space: str
+    static: bool
+    initializers: tuple[tuple[str, Expr], ...]
+    launch_bounds: tuple[Expr, ...]
+    cuda_calls: int
+    has_error: bool
+    digest: str
+    mentions: frozenset[str]
+
+
+@dataclass(slots=True)
+class LoweringCache:
+    """Lowered functions by text and by the meaning of the names in it. One cache may serve many files."""
+
+    by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
+    by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
+    tables: dict[str, tuple[dict[bytes, bytes], int]] = field(default_factory=dict)
+    hits: int = 0
+    misses: int = 0
+
+    def table_id(self, path: str, table: dict[bytes, bytes]) -> int:
+        """A number that stands for the meaning of all names, the same while nothing changes."""
+        known = self.tables.get(path)
+        if known is not None and known[0] == table:
+            return known[1]
+        number = 1 + max((n for _, n in self.tables.values()), default=0)
+        self.tables[path] = (table, number)
+        return number
+
+    def trim(self) -> None:
+        while len(self.by_text) > _MAX_ENTRIES:
+            self.by_text.popitem(last=False)
+        while len(self.by_names) > _MAX_ENTRIES:
+            self.by_names.popitem(last=False)
+
+
+def lower_module(
+    path: str,
+    text: bytes,
+    *,
+    macros: Mapping[str, MacroDef] | None = None,
+    cache: LoweringCache | None = None,
+) -> Module:
+    """Lower one file. `macros` are definitions seen in headers; the file's own win. Never raises on broken code: what
+    could not be understood is `Opaque` and told in `Module.problems`."""
+    syntax = parse_cuda(text)
+    own = collect_macros(text)
+    table = {**macros, **own} if macros else own
+    scratch = Context(syntax.text, 0, Environment(table), Tally())
+    found = outline(scratch, syntax.root)
+    records = frozenset(name.rpartition("::")[2] for _, _, name in found.record_nodes)
+    shells = [_shell(scratch, item) for item in found.functions]
+    functions = frozenset(name for name, _, _, _ in shells)
+    environment = Environment(table, functions, records)
+    cx = Context(syntax.text, 0, environment, Tally())
+    complete(cx, found)
+    lowered = _Lowering(path, syntax, environment, cache if cache is not None else LoweringCache())
+    results = [lowered.function(item, shell) for item, shell in zip(found.functions, shells, strict=True)]
+    made = _place(path, found, results)
+    by_record: dict[str, list[str]] = {}
+    for item, function in zip(found.functions, made, strict=True):
+        if item.record:
+            by_record.setdefault(item.record, []).append(function.uid)
+    constants, macro_aliases = _macro_constants(cx, own)
+    return Module(
+        path=path,
+        language=_language(path),
+        functions=tuple(made),
+        records=tuple(
+            Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ()))) for r in found.records
+        ),
+        globals=tuple(found.globals),
+        aliases=(*found.aliases, *macro_aliases),
+        constants=(*found.constants, *constants),
+        includes=tuple(found.includes),
+        problems=tuple(_problems(path, syntax, made)),
+    )
+
+
+def _language(path: str) -> str:
+    if path.endswith((".cu", ".cuh")):
+        return "cuda"
+    return "c" if path.endswith(".c") else "c++"
+
+
+# ------------------------------------------------------------------------------------------------------ one function
+
+Shell = tuple[str, str, Node | None, Node | None]  # name, scope before it, name node, function declarator
+
+
+def _shell(cx: Context, item: FunctionItem) -> Shell:
+    """Name, scope, name node and parameter-carrying declarator of a function."""
+    what = declared(cx, item.declarator, VOID)
+    node, function = what.name, what.function
+    if node is None:
+        return "", "", None, function
+    scopes: list[str] = []
+    while node is not None and node.kind_id == g.QUALIFIED:
+        scope = node.child_by_field_id(g.F_SCOPE)
+        if scope is not None:
+            scopes.append(scope_name(cx, scope))
+        node = node.child_by_field_id(g.F_NAME)
+    if node is None:
+        return "", "::".join(scopes), None, function
+    if node.kind_id == g.OPERATOR_CAST:
+        typed = node.child_by_field_id(g.F_TYPE)
+        target = cx.read(typed) if typed is not None else ""
+        pointers = node.child_by_field_id(g.F_DECLARATOR)
+        while pointers is not None and pointers.kind_id in (g.ABSTRACT_POINTER, g.ABSTRACT_REFERENCE):
+            target += "*" if pointers.kind_id == g.ABSTRACT_POINTER else "&"
+            pointers = next((c for c in pointers.named_children if c.kind_id in g.DECLARATORS), None)
+        return f"operator {target}", "::".join(scopes), node, pointers
+    if node.kind_id == g.TEMPLATE_FUNCTION:
+        inner = node.child_by_field_id(g.F_NAME)
+        node = inner if inner is not None else node
+    return "".join(cx.read(node).split()), "::".join(scopes), node, function
+
+
+_WORD = re.compile(rb"[A-Za-z_]\w*")
+
+
+class _Lowering:
+    """The functions of one file."""
+
+    def __init__(self, path: str, syntax: Syntax, environment: Environment, cache: LoweringCache) -> None:
+        self.syntax = syntax
+        self.environment = environment
+        self.cache = cache
+        self.stamps = _stamps(environment)
+        self.table = cache.table_id(path, self.stamps)
+        self.space_macros = [
+            (name.encode(), macro.body) for name, macro in environment.macros.items() if "__" in macro.body and _SPACE.search(macro.body)
+        ]
+
+    def function(self, item: FunctionItem, shell: Shell) -> Lowered:
+        text = self.syntax.text[item.start : item.node.end_byte]
+        if item.node.kind_id != g.FUNCTION_DEFINITION:  # `void f(), g();`: one text, two functions
+            text += b"\0%d" % (item.declarator.start_byte - item.start)
+        digest = blake2b(text, digest_size=16).digest()
+        broken = item.node.has_error
+        cache = self.cache
+        quick = (digest, self.table, broken)
+        known = cache.by_text.get(quick)
+        if known is not None:
+            cache.hits += 1
+            return known
+        names = self.names_digest(text)
+        slow = (digest, names, broken)
+        known = cache.by_names.get(slow)
+        if known is None:
+            cache.misses += 1
+            known = self.lower(item, shell, f"{digest.hex()}.{names.hex()}")
+            cache.by_names[slow] = known
+        else:
+            cache.hits += 1
+        cache.by_text[quick] = known
+        cache.trim()
+        return known
+
+    def names_digest(self, text: bytes) -> bytes:
+        """What the names of a text that are macros, classes or overridden API functions mean."""
+        hits = self.stamps.keys() & set(_WORD.findall(text))
+        total = blake2b(digest_size=16)
+        for name in sorted(hits):
+            total.update(name + b"\0" + self.stamps[name] + b"\0")
+        return total.digest()
+
+    def lower(self, item: FunctionItem, shell: Shell, digest: str) -> Lowered:
+        name, scope, name_node, function = shell
+        node = item.node
+        tally = Tally()
+        cx = Context(self.syntax.text, item.start, self.environment, tally)
+        spec = specifiers(cx, node)
+        base = spec.type if node.child_by_field_id(g.F_TYPE) is not None else VOID  # constructors have no type
+        returns = declared(cx, item.declarator, base).type
+        parameters: tuple[Param, ...] = ()
+        if function is not None:
+            listed = function.child_by_field_id(g.F_PARAMETERS)
+            if listed is not None:
+                parameters = params(cx, listed)
+            trailing = next((c for c in function.named_children if c.kind_id == _TRAILING), None)
+            if trailing is not None and trailing.named_children:
+                returns = described_type(cx, trailing.named_children[0])
+        if name.startswith("operator ") and name_node is not None:
+            typed = name_node.child_by_field_id(g.F_TYPE)
+            if typed is not None:
+                returns = replace(base_type(cx, typed), pointer=name.count("*"))
+        bounds: tuple[Expr, ...] = ()
+        initializers: list[tuple[str, Expr]] = []
+        body: Block | None = None
+        for child in node.named_children:
+            if child.kind_id == g.LAUNCH_BOUNDS:
+                bounds = tuple(cx.expr(c) for c in child.named_children if c.kind_id != g.COMMENT)
+            elif child.kind_id == _INITIALIZERS:
+                initializers.extend(_initializers(cx, child))
+        body_node = node.child_by_field_id(g.F_BODY)
+        if body_node is None and node.kind_id == g.FUNCTION_DEFINITION:
+            body_node = next((c for c in node.named_children if c.type in ("compound_statement", "try_statement")), None)
+        if body_node is not None:
+            if body_node.kind_id == g.COMPOUND:
+                body = block(cx, body_node)
+            else:
+                whole: Stmt = one(cx, body_node)
+                body = Block(cx.span(body_node), (whole,))
+        header_end = body_node.start_byte if body_node is not None else node.end_byte
+        return Lowered(
+            name=name,
+            scope=scope,
+            name_span=cx.span(name_node) if name_node is not None else (0, 0),
+            params=parameters,
+            returns=returns,
+            body=body,
+            space=self.space(self.syntax.text[item.start : header_end]),
+            static=spec.static,
+            initializers=tuple(initializers),
+            launch_bounds=bounds,
+            cuda_calls=tally.cuda_calls,
+            has_error=node.has_error,
+            digest=digest,
+            mentions=frozenset(tally.called | (tally.used - tally.locals - {p.name for p in parameters})),
+        )
+
+    def space(self, header: bytes) -> str:
+        words = {m.group(0) for m in _SPACE_BYTES.finditer(header)}
+        for name, body in self.space_macros:
+            if name in header:
+                words.update(m.group(0).encode() for m in _SPACE.finditer(body))
+        if b"__global__" in words:
+            return "global"
+        if b"__device__" in words:
+            return "host_device" if b"__host__" in words else "device"
+        return "host"
+
+
+_SPACE = re.compile(r"\b__(?:global|device|host)__\b")
+_SPACE_BYTES = re.compile(rb"\b__(?:global|device|host)__\b")
+
+
+def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
+    found: list[tuple[str, Expr]] = []
+    for child in node.named_children:
+        if child.kind_id != _INITIALIZER or not child.named_children:
+            continue
+        target = child.named_children[0]
+        given = child.named_children[-1]
+        args = arguments(cx, given) if given.kind_id in (g.ARGUMENT_LIST, g.INITIALIZER_LIST) else ()
+        name = base_type(cx, target).name
+        value = args[0] if len(args) == 1 else Construct(cx.span(given), TypeRef(name), args)
+        found.append((name, value))
+    return found
+
+
+def _stamps(environment: Environment) -> dict[bytes, bytes]:
+    """For each name whose meaning changes how a function is lowered, what it means."""
+    stamps: dict[bytes, bytes] = {}
+    for name in environment.functions:
+        if api.lookup(name, 1) is not None or api.looks_like_cuda(name):
+            stamps[name.encode()] = b"function"
+    for name in environment.records:
+        stamps[name.encode()] = b"record"
+    macros = environment.macros
+    for name, macro in macros.items():
+        stamps[name.encode()] = _closure(macro, macros)
+    return stamps
+
+
+def _closure(macro: MacroDef, macros: Mapping[str, MacroDef]) -> bytes:
+    """The macro's definition and those of the macros its body names, a few levels down."""
+    seen: dict[str, MacroDef] = {macro.name: macro}
+    queue = [macro]
+    while queue and len(seen) < 64:
+        current = queue.pop()
+        for word in _WORD.findall(current.body.encode()):
+            inner = macros.get(word.decode())
+            if inner is not None and inner.name not in seen:
+                seen[inner.name] = inner
+                queue.append(inner)
+    return "\0".join(f"{m.name}{m.params}{m.body}" for m in seen.values()).encode()
+
+
+# --------------------------------------------------------------------------------------------------------- whole file
+
+
+def _place(path: str, found: Outline, results: list[Lowered]) -> list[Function]:
+    """Functions with their names, positions and unique ids."""
+    language = _language(path)
+    seen: dict[str, int] = {}
+    made: list[Function] = []
+    for item, low in zip(found.functions, results, strict=True):
+        qualified = "::".join([*item.scope, *([low.scope] if low.scope else []), low.name])
+        record = item.record
+        if not record and low.scope:
+            owner = "::".join([*item.scope, low.scope])
+            record = "" if owner in found.namespaces or low.scope in found.namespaces else owner
+        count = seen[qualified] = seen.get(qualified, 0) + 1
+        made.append(
+            Function(
+                uid=f"{path}::{qualified}" + (f"#{count}" if count > 1 else ""),
+                name=low.name,
+                qualified=qualified,
+                path=path,
+                base=item.start,
+                span=(0, item.node.end_byte - item.start),
+                name_span=low.name_span,
+                params=low.params,
+                returns=low.returns,
+                body=low.body,
+                space=low.space,
+                record=record,
+                static=low.static or item.hidden,
+                template=item.template,
+                initializers=low.initializers,
+                language=language,
+                has_error=low.has_error,
+                digest=low.digest,
+                launch_bounds=low.launch_bounds,
+                host_cuda_calls=low.cuda_calls,
+                mentions=low.mentions,
+            )
+        )
+    return made
+
+
+_TYPE_BODY = re.compile(r"(?:const\s+)?(?:unsigned\s+|signed\s+)*(?:float|double|int|long|long long|short|char|bool|half|__half|__nv_bfloat16|size_t)$")
+
+
+def _macro_constants(cx: Context, own: Mapping[str, MacroDef]) -> tuple[list[tuple[str, Expr]], list[tuple[str, TypeRef]]]:
+    constants: list[tuple[str, Expr]] = []
+    aliases: list[tuple[str, TypeRef]] = []
+    for macro in own.values():
+        if macro.params is not None or not macro.body or macro.acts:
+            continue
+        at = (macro.offset, macro.offset + len(macro.name))
+        number = literals.number(macro.body) if macro.body[0].isdigit() else None
+        if number is not None:
+            constants.append((macro.name, Const(at, number)))
+        elif _TYPE_BODY.match(macro.body):
+            aliases.append((macro.name, TypeRef(macro.body)))
+        else:
+            body = template(macro).body
+            if body is not None and body.is_value:
+                inner = Context(body.text, 0, cx.env, cx.tally, fixed=at, active=frozenset({macro.name}))
+                constants.append((macro.name, inner.expr(body.nodes[0])))
+    return constants, aliases
+
+
+def _problems(path: str, syntax: Syntax, functions: list[Function]) -> list[Problem]:
+    problems: list[Problem] = []
+    if not syntax.error_bytes:
+        return problems
+    for function in functions:
+        if function.has_error and function.body is not None:
+            line = syntax.text.count(b"\n", 0, function.base) + 1
+            problems.append(
+                Problem(
+                    path,
+                    line,
+                    f"part of {function.name} could not be parsed",
+                    "what it does there is unknown to the analysis",
+                )
+            )
+    return problems

@@ -1,0 +1,193 @@
+"""Parsing CUDA, C and C++ with tree-sitter.
+
+`parse_cuda` never raises. Files whose raw tree has errors are parsed again behind a *mask*: the same bytes with the
+words blanked that the grammar does not know (attribute macros, `__align__(..)`, ...). Byte offsets and lines stay, and
+the masked tree is kept only when it has fewer error bytes; a clean file is never masked, since masking can break it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import tree_sitter_cuda
+from tree_sitter import Language, Node, Parser, Tree
+
+CUDA = Language(tree_sitter_cuda.language())
+_parser = Parser(CUDA)
+
+
+@dataclass(frozen=True, slots=True)
+class Syntax:
+    """A parsed file. `text` is the source as given (with a final newline); `tree` may come from a masked copy of it, so
+    read names from `text`, not from the tree."""
+
+    text: bytes
+    tree: Tree
+    masked: bool = False
+    error_bytes: int = 0  # bytes inside ERROR nodes, plus one for each missing token
+
+    @property
+    def root(self) -> Node:
+        return self.tree.root_node
+
+
+def parse_tree(text: bytes) -> Tree:
+    """The raw tree of some bytes."""
+    return _parser.parse(text)
+
+
+def parse_cuda(text: bytes) -> Syntax:
+    """Parse a whole file, masking where that gives a better tree."""
+    if not text.endswith(b"\n"):
+        text += b"\n"  # a directive on an unfinished last line would count as an error
+    tree = _parser.parse(text)
+    if not tree.root_node.has_error:
+        return Syntax(text, tree)
+    best = Syntax(text, tree, False, error_bytes(tree.root_node))
+    masked_text = mask(text)
+    if masked_text != text:
+        best = _better(best, masked_text)
+    if best.error_bytes > 0 and b"#" in text:
+        one_branch = _single_branch(best.root, masked_text if best.masked else text)
+        if one_branch is not None:
+            best = _better(best, one_branch)
+    return best
+
+
+def _better(best: Syntax, candidate: bytes) -> Syntax:
+    tree = _parser.parse(candidate)
+    errors = error_bytes(tree.root_node)
+    return Syntax(best.text, tree, True, errors) if errors < best.error_bytes else best
+
+
+def error_bytes(root: Node) -> int:
+    """How much of a tree could not be parsed."""
+    total = 0
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.is_error:
+            total += max(1, node.end_byte - node.start_byte)
+        elif node.is_missing:
+            total += 1
+        elif node.has_error:
+            stack.extend(node.children)
+    return total
+
+
+# ----------------------------------------------------------------------------------------------------------- tier one
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\[^\n]|\\\r?\n)*", re.MULTILINE)
+_CALL_LIKE = re.compile(rb"\b(?:__align__|__attribute__|__cluster_dims__|__block_size__|__maxnreg__|_Pragma|__declspec)\s*\(")
+_BOUNDS = re.compile(rb"\b__launch_bounds__\s*\(")
+_AFTER_LAMBDA = re.compile(rb"(\])((?:\s*\b__(?:device|host|global|forceinline)__\b)+)")
+_TYPENAME = re.compile(rb"(?:(?<=[(=,{!&|?:])|(?<=return))(\s*)\btypename\b")
+_LONE_CAPS = re.compile(rb"^[ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*\r?$", re.MULTILINE)
+_BEFORE_DECL = re.compile(
+    rb"(?:^|(?<=[;{}>])|(?<=__global__)|(?<=__device__)|(?<=__host__)|(?<=static)|(?<=inline)|(?<=extern)|(?<=struct)|(?<=class))"
+    rb"([ \t]*)((?:[A-Z][A-Z0-9_]{2,}[ \t]+)+)(?=[A-Za-z_:][\w:<>,]*[ \t*&]+[\w:~*&]|for\b|while\b|[A-Z]\w*[ \t]*[{:])",
+    re.MULTILINE,
+)
+_CAPS_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}[ \t]*\(([^;{}()]*)\)")
+_TYPE_ARG = re.compile(rb"(?<=[(,])(\s*)(int|float|double|char|short|long|bool|void|unsigned|half)(?=\s*[,)])")
+_EMPTY_DEFINE = re.compile(
+    rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+((?:inline|static|extern|const|constexpr|__\w+__|__attribute__\s*\(\(.*\)\)"
+    rb"|__declspec\s*\(\w+\)|__forceinline|\[\[\w+\]\]|[ \t])+))?[ \t]*(?://[^\n]*)?\r?$",
+    re.MULTILINE,
+)
+_NOT_NEWLINE = re.compile(rb"[^\n\r]")
+
+
+def _blank(buffer: bytearray, start: int, end: int) -> None:
+    buffer[start:end] = _NOT_NEWLINE.sub(b" ", bytes(buffer[start:end]))
+
+
+def _close(text: bytes, opening: int) -> int:
+    """Offset just after the parenthesis that closes the one at `opening`, or -1."""
+    depth = 0
+    for at in range(opening, min(len(text), opening + 2000)):
+        byte = text[at]
+        if byte == 40:
+            depth += 1
+        elif byte == 41:
+            depth -= 1
+            if depth == 0:
+                return at + 1
+    return -1
+
+
+def mask(text: bytes) -> bytes:
+    """The text with what the grammar does not know blanked or replaced, byte for byte."""
+    buffer = bytearray(text)
+    directives = [m.span() for m in _DIRECTIVE.finditer(text)]
+    attributes = {m.group(1) for m in _EMPTY_DEFINE.finditer(text)}
+    if attributes:
+        for m in re.finditer(rb"\b(?:" + b"|".join(sorted(attributes, key=len, reverse=True)) + rb")\b(?![ \t]*\()", text):
+            _blank(buffer, *m.span())
+    for pattern in (_CALL_LIKE, _BOUNDS):
+        for m in pattern.finditer(text):
+            end = _close(text, m.end() - 1)
+            if end > 0 and (pattern is _CALL_LIKE or text.count(b",", m.end(), end) > 1 or b"?" in text[m.end() : end]):
+                _blank(buffer, m.start(), end)
+    for m in _AFTER_LAMBDA.finditer(text):
+        _blank(buffer, *m.span(2))
+    for m in _TYPENAME.finditer(text):
+        _blank(buffer, *m.span())
+    for m in _LONE_CAPS.finditer(text):
+        _blank(buffer, *m.span(1))
+    for m in _BEFORE_DECL.finditer(text):
+        _blank(buffer, *m.span(2))
+    for m in _CAPS_CALL.finditer(text):
+        for argument in _TYPE_ARG.finditer(text, m.start(1) - 1, m.end(1) + 1):
+            start, end = argument.span(2)
+            buffer[start:end] = b"t" + b"_" * (end - start - 1)
+    for start, end in directives:
+        buffer[start:end] = text[start:end]
+    return bytes(buffer)
+
+
+# ----------------------------------------------------------------------------------------------------------- tier two
+
+_CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b[^\n]*", re.MULTILINE)
+
+
+def _single_branch(root: Node, text: bytes) -> bytes | None:
+    """The text with the first live-looking branch of every `#if` kept in those top-level items that hold an error."""
+    buffer = bytearray(text)
+    changed = False
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        for child in node.children:
+            if not (child.has_error or child.is_error):
+                continue
+            if child.type in ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if"):
+                stack.append(child)
+                continue
+            changed |= _keep_first_branches(buffer, text, child.start_byte, child.end_byte)
+    return bytes(buffer) if changed else None
+
+
+def _keep_first_branches(buffer: bytearray, text: bytes, start: int, end: int) -> bool:
+    live: list[list[bool]] = []  # for each open #if: [this branch is kept, some branch was kept]
+    position = start
+    changed = False
+    for m in _CONDITIONAL.finditer(text, start, end):
+        word = m.group(1)
+        if word in (b"else", b"elif", b"elifdef", b"elifndef", b"endif") and not live:
+            continue  # belongs to an #if outside
+        if any(not kept for kept, _ in live):
+            _blank(buffer, position, m.start())
+        if word in (b"if", b"ifdef", b"ifndef"):
+            keep = b"__CUDA_ARCH__" not in m.group(0) and m.group(0).split()[-1] != b"0"
+            live.append([keep, keep])
+        elif word == b"endif":
+            live.pop()
+        else:
+            kept_before = live[-1][1]
+            live[-1] = [not kept_before, True]
+        _blank(buffer, m.start(), m.end())
+        position = m.end()
+        changed = True
+    return changed
