@@ -56,14 +56,7 @@ async function start(): Promise<void> {
   const server: Executable = { command, args: ["lsp", "--stdio"] };
   const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
     documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
-    middleware: {
-      workspace: {
-        configuration: async (params, token, next) => {
-          const values = await next(params, token);
-          return Array.isArray(values) ? values.map(serverSettings) : values;
-        },
-      },
-    },
+    initializationOptions: { commands: ["stitchcuda.showGraph"] },
     outputChannel: log,
     revealOutputChannelOn: RevealOutputChannelOn.Never,
   });
@@ -76,14 +69,6 @@ async function start(): Promise<void> {
     // No await: the message stays until it is answered, and a restart must not wait for that.
     void offerHelp(command);
   }
-}
-
-/** Without the settings that are the client's own: the server would report them as unknown. */
-function serverSettings(values: unknown): unknown {
-  if (typeof values !== "object" || values === null) {
-    return values;
-  }
-  return Object.fromEntries(Object.entries(values).filter(([name]) => name !== "server" && name !== "trace"));
 }
 
 async function offerHelp(command: string): Promise<void> {
