@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.symbolic import ONE, Poly
 from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
-from stitchcuda.analysis.program.device.memory import is_scalar
+from stitchcuda.analysis.program.device.environment import environment_of, is_scalar
 from stitchcuda.analysis.program.device.values import Touch, larger, smaller
 from stitchcuda.analysis.program.device.walk import DeviceWalk
 from stitchcuda.analysis.program.ir import Function, Param, Program
@@ -45,8 +45,21 @@ class KernelEffects:
         return tuple(e for e in self.params if e.name == name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Used:
+    """What a kernel's effects were computed from, besides its own text: device functions and what names meant."""
+
+    digests: tuple[tuple[str, str], ...]
+    lookups: tuple[tuple[str, tuple[str, ...]], ...]
+
+    def still_holds(self, program: Program) -> bool:
+        return all(program.by_name.get(name, ()) == uids for name, uids in self.lookups) and all(
+            uid in program.functions and program.functions[uid].digest == digest for uid, digest in self.digests
+        )
+
+
 _UNKNOWN_KERNEL = KernelEffects((), (), calls_unknown=True)
-_cache: dict[tuple[str, str], tuple[tuple[tuple[str, str], ...], KernelEffects]] = {}
+_cache: dict[tuple[str, str, str], tuple[_Used, KernelEffects]] = {}
 _CACHE_LIMIT = 20_000
 
 
@@ -57,9 +70,9 @@ def kernel_effects(program: Program, kernel_uid: str) -> KernelEffects:
         return _UNKNOWN_KERNEL
     if function.body is None:
         return _declared_only(program, function)
-    key = (kernel_uid, function.digest)
+    key = (kernel_uid, function.digest, environment_of(program).stamp)
     known = _cache.get(key) if function.digest else None
-    if known is not None and all(_digest(program, uid) == digest for uid, digest in known[0]):
+    if known is not None and known[0].still_holds(program):
         return known[1]
     walk = DeviceWalk(program)
     walk.kernel(function)
@@ -67,14 +80,10 @@ def kernel_effects(program: Program, kernel_uid: str) -> KernelEffects:
     if function.digest:
         if len(_cache) >= _CACHE_LIMIT:
             _cache.clear()
-        used = tuple((uid, program.functions[uid].digest) for uid in sorted(walk.visited))
-        _cache[key] = (used, effects)
+        seen = walk.visited.union(*walk.lookups.values())
+        digests = tuple((uid, program.functions[uid].digest) for uid in sorted(seen))
+        _cache[key] = (_Used(digests, tuple(sorted(walk.lookups.items()))), effects)
     return effects
-
-
-def _digest(program: Program, uid: str) -> str | None:
-    function = program.functions.get(uid)
-    return None if function is None else function.digest
 
 
 def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
@@ -105,13 +114,13 @@ def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
 def _effect(name: str, member: str, touches: list[Touch]) -> ParamEffect:
     certainty = Certainty.MUST if any(t.certainty is Certainty.MUST for t in touches) else Certainty.MAY
     elements = {t.element for t in touches}
-    element = elements.pop() if len(elements) == 1 else ""
+    element = next(iter(elements)) if len(elements) == 1 else ""
     low, high = touches[0].low, touches[0].high
     for touch in touches[1:]:
         low, high = smaller(low, touch.low), larger(high, touch.high)
-    if element == "" and len({t.element for t in touches}) > 1:
+    if len(elements) > 1:
         low = high = None  # positions of different units do not compare
-    own = all(t.own for t in touches) and element != ""
+    own = all(t.own for t in touches) and len(elements) == 1
     return ParamEffect(
         name,
         frozenset(),

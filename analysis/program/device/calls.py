@@ -127,8 +127,11 @@ class DeviceCalls(DeviceExpressions, ABC):
                 self._touch(replace(place, offset=None), Mode.WRITE)
             self.touches[start:] = [replace(t, certainty=Certainty.MAY) for t in self.touches[start:]]
 
+    def _lookup(self, name: str) -> tuple[str, ...]:
+        return self.lookups.setdefault(name, self.program.by_name.get(name, ()))
+
     def _functions(self, name: str, count: int) -> list[ir.Function]:
-        found = [self.program.functions[uid] for uid in self.program.by_name.get(calls.bare(name), ())]
+        found = [self.program.functions[uid] for uid in self._lookup(calls.bare(name))]
         usable = [f for f in found if f.body is not None and f.space != "host" and not f.record and _accepts(f, count)]
         here = [f for f in usable if f.path == self._frames[-1].function.path]
         return here or usable
@@ -137,7 +140,7 @@ class DeviceCalls(DeviceExpressions, ABC):
         record = calls.bare(type_name)
         if not record:
             return []
-        found = [self.program.functions[uid] for uid in self.program.by_name.get(name, ())]
+        found = [self.program.functions[uid] for uid in self._lookup(name)]
         return [f for f in found if f.body is not None and calls.bare(f.record) == record and _accepts(f, count)]
 
     def _construct(self, type_: ir.TypeRef, args: Sequence[ir.Expr], values: list[Value]) -> Value:

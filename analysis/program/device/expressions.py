@@ -9,8 +9,9 @@ from dataclasses import replace
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device import known_calls as calls
+from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.device.guards import DeviceGuards
-from stitchcuda.analysis.program.device.memory import Location, is_scalar
+from stitchcuda.analysis.program.device.memory import Location
 from stitchcuda.analysis.program.device.values import (
     UNKNOWN,
     Place,
@@ -42,10 +43,10 @@ class DeviceExpressions(DeviceGuards, ABC):
                     return (found,), UNKNOWN
                 if found is not None:
                     return found, UNKNOWN
-                if (declared := self._symbols.get(calls.bare(name))) is not None:
+                if (declared := self._environment.symbols.get(calls.bare(name))) is not None:
                     return (Place(f"s:{declared.name}", element=declared.type.name),), UNKNOWN
                 this = self._frames[-1].this
-                if this.places and name in self._field_kinds:
+                if this.places and name in self._environment.fields:
                     return self._field_locations(this, name), UNKNOWN
                 return (), UNKNOWN
             case ir.Member(base=base, name=name):
@@ -57,10 +58,10 @@ class DeviceExpressions(DeviceGuards, ABC):
                 return tuple(self._member_location(x, name) for x in locations), flags
             case ir.Index(base=base, index=index):
                 by = self._value(index)
-                kind = self._field_kinds.get(base.name) if isinstance(base, ir.Member) else None
-                if kind is not None and kind.dims:  # an array inside a struct in memory
+                kind = self._environment.fields.get(base.name) if isinstance(base, ir.Member) else None
+                if kind is not None and kind.dims:  # an array inside a struct
                     locations, flags = self._locations(base)
-                    inside = tuple(replace(x, offset=None) if isinstance(x, Place) else x for x in locations)
+                    inside = tuple(element for x in locations for element in self._embedded(x))
                     return inside, combine([by, flags])
                 pointer = self._value(base)
                 return self._targets(pointer, by.number), combine([by, pointer])
@@ -101,7 +102,7 @@ class DeviceExpressions(DeviceGuards, ABC):
                 if len(locations) == 1 and isinstance(cell := locations[0], int) and self._cells[cell].array:
                     return Value(places=frozenset({Place(f"c:{cell}", element=self._cells[cell].type.name)}))
                 if any(isinstance(x, Place) and x.root.startswith("s:") for x in locations):
-                    declared = self._symbols[calls.bare(name)]
+                    declared = self._environment.symbols[calls.bare(name)]
                     if declared.type.dims:
                         return Value(places=frozenset(x for x in locations if isinstance(x, Place)))
                 return self._read_all(locations, flags)
@@ -170,6 +171,13 @@ class DeviceExpressions(DeviceGuards, ABC):
                 return UNKNOWN
         return UNKNOWN
 
+    def _embedded(self, array: Location) -> tuple[Location, ...]:
+        """An element of an array that is a struct's field, by where the field lies."""
+        if isinstance(array, Place):
+            return (replace(array, offset=None),)
+        held = self._store.get(array, UNKNOWN).places  # a struct parameter's field is itself a parameter
+        return tuple(p for p in held if p.value) or (array,)
+
     def _rank(self, place: Place) -> int:
         return len(self._cells[int(place.root[2:])].type.dims)
 
@@ -180,16 +188,17 @@ class DeviceExpressions(DeviceGuards, ABC):
 
     def _constant(self, name: str) -> Value:
         """A name that is no variable: a macro constant or enumerator, else unknown but the same in every thread."""
-        for module in self.program.modules.values():
-            for known, expr in module.constants:
-                if known == name and isinstance(expr, ir.Const) and isinstance(expr.value, int):
-                    return Value(number(int(expr.value)))
+        if (known := self._environment.constants.get(calls.bare(name))) is not None:
+            return Value(number(known))
         return Value(symbol("warpSize")) if name == "warpSize" else UNKNOWN
 
     def _binary(self, node: ir.Binary) -> Value:
         if node.op in ("&&", "||"):
             test = self._value(node.left)
+            bounds = self._bounds.copy()
+            self._assume(node.left, node.op == "&&")
             touched, right = self._recorded(node.right)
+            self._bounds = bounds
             self._merge(touched, [], test, node.left)
             return combine([test, right])
         left, right = self._value(node.left), self._value(node.right)

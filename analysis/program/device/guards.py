@@ -13,7 +13,8 @@ from stitchcuda.analysis.program.device.memory import DeviceMemory, Exit
 from stitchcuda.analysis.program.device.values import (
     Touch,
     Value,
-    fold_thread_index,
+    extreme,
+    is_inner,
 )
 
 
@@ -73,19 +74,23 @@ class DeviceGuards(DeviceMemory, ABC):
             return
         if op in (">", ">="):
             left, right, op = right, left, {">": "<", ">=": "<="}[op]
-        self._bound(fold_thread_index(left), right - ONE if op == "<" else right, self._bounds.upper)
-        self._bound(fold_thread_index(right), left + ONE if op == "<" else left, self._bounds.lower)
+        self._bound(self._bounds.fold(left), right - ONE if op == "<" else right, self._bounds.upper)
+        self._bound(self._bounds.fold(right), left + ONE if op == "<" else left, self._bounds.lower)
         if op == "==":
-            self._bound(fold_thread_index(left), right, self._bounds.lower)
+            self._bound(self._bounds.fold(left), right, self._bounds.lower)
 
     def _bound(self, subject: Poly, bound: Poly, side: dict[str, Poly]) -> None:
-        bound = fold_thread_index(bound)
+        bound = self._bounds.fold(bound)
         if len(subject.terms) == 1 and len(subject.terms[0][0]) == 1 and subject.terms[0][1] == 1:
             name = subject.terms[0][0][0]
-            if name.startswith(("@", "threadIdx.", "blockIdx.")) and name not in bound.symbols:
+            if is_inner(name) and name not in bound.symbols:
                 side[name] = bound
-        elif side is self._bounds.upper and any(s.startswith(("@", "threadIdx", "blockIdx")) for s in subject.symbols):
-            self._bounds.exact[subject] = bound
+        elif side is self._bounds.upper and any(is_inner(s) for s in subject.symbols):
+            lowest = extreme(subject, self._bounds.lower, self._bounds.upper, highest=False)
+            name = self._bounds.named.setdefault(subject, f"@guard{len(self._bounds.named)}")
+            self._bounds.upper[name] = bound
+            if lowest is not None:
+                self._bounds.lower[name] = lowest
 
 
 def either(branches: Sequence[list[Touch]]) -> list[Touch]:

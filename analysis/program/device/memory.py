@@ -6,35 +6,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
+from stitchcuda.analysis.order.symbolic import Poly, symbol
 from stitchcuda.analysis.order.timeline import Certainty, Mode
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.environment import SCALARS, environment_of, is_scalar
 from stitchcuda.analysis.program.device.values import (
     UNKNOWN,
     Place,
     Touch,
     Value,
     extreme,
+    fold,
     fold_thread_index,
     launch_bounds,
 )
 
 STEPS = 60_000  # nodes walked for one kernel before the walk gives up and says so
 DEPTH = 12  # nested device calls
-
-SCALARS = frozenset(
-    ("bool", "char", "short", "int", "long", "float", "double", "unsigned", "signed", "size_t", "ssize_t", "ptrdiff_t")
-    + ("int8_t", "int16_t", "int32_t", "int64_t", "uint8_t", "uint16_t", "uint32_t", "uint64_t")
-    + ("half", "__half", "half2", "__half2", "__nv_bfloat16", "uint", "uchar", "ushort", "ulong")
-    + tuple(
-        f"{base}{width}" for base in ("char", "uchar", "short", "int", "uint", "float", "double") for width in "1234"
-    )
-)
-
-
-def is_scalar(type_: ir.TypeRef) -> bool:
-    return not type_.pointer and type_.name.removeprefix("std::").split(" ")[0] in SCALARS
-
 
 Location: TypeAlias = int | Place  # a local cell, or memory
 Exit: TypeAlias = str  # "" falls through | "loop" | "function"; with "?" in front: on some paths
@@ -57,14 +45,21 @@ class Frame:
 
 @dataclass
 class Bounds:
-    """What guards say about inner symbols, and about whole index expressions (`exact`: its largest value)."""
+    """What guards say about inner symbols. A guard on a whole expression (`row * w + col < n`) gives the expression a
+    symbol of its own, in `named`."""
 
     lower: dict[str, Poly]
     upper: dict[str, Poly]
-    exact: dict[Poly, Poly]
+    named: dict[Poly, str]
 
     def copy(self) -> Bounds:
-        return Bounds(dict(self.lower), dict(self.upper), dict(self.exact))
+        return Bounds(dict(self.lower), dict(self.upper), dict(self.named))
+
+    def fold(self, poly: Poly) -> Poly:
+        poly = fold_thread_index(poly)
+        for pattern, name in self.named.items():
+            poly = fold(poly, pattern, name)
+        return poly
 
 
 class Budget(Exception):
@@ -79,14 +74,14 @@ class DeviceMemory:
         self.calls_unknown = False
         self.incomplete = False
         self.visited: set[str] = set()
+        self.lookups: dict[str, tuple[str, ...]] = {}  # names of functions asked for, and what they meant
         self._store: dict[int, Value] = {}
         self._cells: list[Cell] = []
         self._fields: dict[tuple[int, str], int] = {}
         self._frames: list[Frame] = []
         self._steps = 0
         self._bounds = Bounds(*launch_bounds(), {})
-        self._field_kinds = _field_kinds(program)
-        self._symbols = _device_symbols(program)
+        self._environment = environment_of(program)
 
     def _parameter(self, param: ir.Param) -> Value:
         root = f"p:{param.name}"
@@ -113,7 +108,7 @@ class DeviceMemory:
         known = self._fields.get((cell, name))
         if known is None:
             value = self._member_value(self._store.get(cell, UNKNOWN), name)
-            kind = self._field_kinds.get(name)
+            kind = self._environment.fields.get(name)
             embedded = kind is not None and bool(kind.dims)
             known = self._new_cell(kind or ir.TypeRef(""), value, array=embedded and not value.places)
             self._fields[(cell, name)] = known
@@ -121,7 +116,7 @@ class DeviceMemory:
 
     def _member_value(self, base: Value, name: str) -> Value:
         """A member of a struct held by value."""
-        kind = self._field_kinds.get(name)
+        kind = self._environment.fields.get(name)
         places, symbolic = set(), None
         for place in base.places:
             if not place.value:
@@ -139,15 +134,11 @@ class DeviceMemory:
     def _touch(self, place: Place, mode: Mode) -> None:
         if place.local or place.value and not place.member:
             return
-        folded = fold_thread_index(place.offset) if place.offset is not None else None
+        folded = self._bounds.fold(place.offset) if place.offset is not None else None
         low = high = None
         if folded is not None:
             low = extreme(folded, self._bounds.lower, self._bounds.upper, highest=False)
-            high = self._bounds.exact.get(folded)
-            if high is not None:
-                high = extreme(high, self._bounds.lower, self._bounds.upper, highest=True)
-            if high is None:
-                high = extreme(folded, self._bounds.lower, self._bounds.upper, highest=True)
+            high = extreme(folded, self._bounds.lower, self._bounds.upper, highest=True)
         own = folded == symbol("@thread.x")
         self.touches.append(Touch(place.root, place.member, mode, Certainty.MUST, place.element, own, low, high))
 
@@ -162,15 +153,21 @@ class DeviceMemory:
         if location.local:
             return replace(self._store.get(int(location.root[2:]), UNKNOWN), data=True, number=None)
         if location.value:  # an element of an array inside a struct parameter: a parameter, not memory
-            return Value(places=frozenset({replace(location, member=location.member + "[]", offset=ZERO)}), thread=True)
+            kind = self._environment.fields.get(location.member.rsplit(".", 1)[-1])
+            element = Place(location.root, location.member + "[]", value=True)
+            if kind is not None and kind.pointer:
+                element = replace(element, value=False, element=kind.name, const=kind.const)
+            return Value(places=frozenset({element}), thread=True)
         self._touch(location, Mode.READ)
         if location.element and "*" not in location.element and location.element in SCALARS and not location.field:
             return Value(data=True)
-        kind = self._field_kinds.get(location.field.rsplit(".", 1)[-1]) if location.field else None
+        kind = self._environment.fields.get(location.field.rsplit(".", 1)[-1]) if location.field else None
         if kind is not None and is_scalar(kind):
             return Value(data=True)
         loaded = location.loaded()
-        if location.element.endswith("*"):
+        if kind is not None:
+            loaded = replace(loaded, element=kind.name, const=kind.const)
+        elif location.element.endswith("*"):
             loaded = replace(loaded, element=location.element[:-1])
         return Value(places=frozenset({loaded}), data=True)
 
@@ -225,33 +222,8 @@ class DeviceMemory:
     def _targets(self, pointer: Value, by: Poly | None) -> tuple[Location, ...]:
         targets: list[Location] = []
         for place in pointer.places:
-            kind = self._field_kinds.get(place.member.rsplit(".", 1)[-1]) if place.value else None
+            kind = self._environment.fields.get(place.member.rsplit(".", 1)[-1]) if place.value else None
             if place.value and not (kind is not None and kind.dims):
                 place = replace(place, value=False)  # used as a pointer, so it is one
             targets.append(place.moved(by))
         return tuple(targets)
-
-
-def _field_kinds(program: ir.Program) -> dict[str, ir.TypeRef]:
-    """The type of a field by its name alone, where all records of the program agree on its shape."""
-    kinds: dict[str, ir.TypeRef] = {}
-    clashing: set[str] = set()
-    for record in program.records.values():
-        for field in record.fields:
-            known = kinds.setdefault(field.name, field.type)
-            if (known.pointer, len(known.dims), is_scalar(known)) != (
-                field.type.pointer,
-                len(field.type.dims),
-                is_scalar(field.type),
-            ):
-                clashing.add(field.name)
-    return {name: kind for name, kind in kinds.items() if name not in clashing}
-
-
-def _device_symbols(program: ir.Program) -> dict[str, ir.Declare]:
-    return {
-        declared.name: declared
-        for module in program.modules.values()
-        for declared in module.globals
-        if declared.space in ("device", "constant", "managed")
-    }

@@ -114,28 +114,33 @@ class Touch:
         return self.root, self.member, self.mode
 
 
-THREAD_X = "@thread.x"  # blockIdx.x * blockDim.x + threadIdx.x, and so on for y and z
+THREAD_INDEXES = tuple(
+    (f"@thread.{a}", symbol(f"blockIdx.{a}") * symbol(f"blockDim.{a}") + symbol(f"threadIdx.{a}")) for a in "xyz"
+)
+
+
+def fold(poly: Poly, pattern: Poly, name: str) -> Poly:
+    """Writes every multiple of `pattern` in `poly` as a multiple of the symbol `name`. The pattern must hold an inner
+    symbol with coefficient 1, by which multiples are found."""
+    lead = next((m for m, c in pattern.terms if c == 1 and len(m) == 1 and is_inner(m[0])), None)
+    if lead is None or lead[0] not in poly.symbols:
+        return poly
+    for mono, coefficient in poly.terms:
+        if mono.count(lead[0]) != 1:
+            continue
+        rest = list(mono)
+        rest.remove(lead[0])
+        factor = Poly(((tuple(rest), coefficient),))
+        covered, terms = dict((factor * pattern).terms), dict(poly.terms)
+        if all(terms.get(m) == c for m, c in covered.items()):
+            poly = poly - factor * pattern + factor * symbol(name)
+    return poly
 
 
 def fold_thread_index(poly: Poly) -> Poly:
-    """Writes `blockIdx.a*blockDim.a + threadIdx.a` (any common factor) as one symbol, so that guards on it can bound it."""
-    for axis in "xyz":
-        thread, pair = f"threadIdx.{axis}", tuple(sorted((f"blockDim.{axis}", f"blockIdx.{axis}")))
-        if thread not in poly.symbols:
-            continue
-        whole = symbol(f"@thread.{axis}")
-        terms = dict(poly.terms)
-        for mono, coefficient in poly.terms:
-            if thread not in mono:
-                continue
-            rest = list(mono)
-            rest.remove(thread)
-            partner = tuple(sorted([*rest, *pair]))
-            if terms.get(partner) == coefficient:
-                del terms[partner], terms[mono]
-                factor = Poly(((tuple(rest), coefficient),))
-                poly = Poly(tuple(sorted(terms.items()))) + factor * whole
-                terms = dict(poly.terms)
+    """Writes `blockIdx.a*blockDim.a + threadIdx.a` (times anything) as one symbol, so that guards on it can bound it."""
+    for name, pattern in THREAD_INDEXES:
+        poly = fold(poly, pattern, name)
     return poly
 
 

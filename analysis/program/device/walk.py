@@ -14,15 +14,15 @@ from stitchcuda.analysis.order.symbolic import symbol
 from stitchcuda.analysis.order.timeline import Certainty
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.calls import DeviceCalls, typed
+from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.device.guards import either
-from stitchcuda.analysis.program.device.memory import Budget, Exit, Frame, Location, is_scalar
+from stitchcuda.analysis.program.device.memory import Budget, Exit, Frame, Location
 from stitchcuda.analysis.program.device.values import (
     UNKNOWN,
     Place,
     Touch,
     Value,
     extreme,
-    fold_thread_index,
 )
 
 
@@ -247,7 +247,7 @@ class DeviceWalk(DeviceCalls):
                 continue
             head = f"@{name}{len(self._bounds.lower)}"
             if grows and start.number is not None:
-                lowest = extreme(fold_thread_index(start.number), self._bounds.lower, self._bounds.upper, highest=False)
+                lowest = extreme(self._bounds.fold(start.number), self._bounds.lower, self._bounds.upper, highest=False)
                 if lowest is not None:
                     self._bounds.lower[head] = lowest
             else:
