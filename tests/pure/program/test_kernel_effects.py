@@ -53,17 +53,21 @@ CASES = {
         ["y rw must thread float [0, n)"],
     ),
     "grid-stride loop": (
-        "__global__ void k(const float* x, float* y, int n) {\n"
-        "  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) y[i] = x[i]; }",
+        (
+            "__global__ void k(const float* x, float* y, int n) {\n"
+            "  for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += blockDim.x * gridDim.x) y[i] = x[i]; }"
+        ),
         ["x r must some float [0, n)", "y w must some float [0, n)"],
     ),
     "row alias and two dimensions": (
-        "__global__ void k(const float* x, float* out, int rows, int cols) {\n"
-        "  int r = blockIdx.y * blockDim.y + threadIdx.y;\n"
-        "  if (r >= rows) return;\n"
-        "  const float* row = x + r * cols; float s = 0;\n"
-        "  for (int c = 0; c < cols; ++c) s += row[c];\n"
-        "  out[r] = s; }",
+        (
+            "__global__ void k(const float* x, float* out, int rows, int cols) {\n"
+            "  int r = blockIdx.y * blockDim.y + threadIdx.y;\n"
+            "  if (r >= rows) return;\n"
+            "  const float* row = x + r * cols; float s = 0;\n"
+            "  for (int c = 0; c < cols; ++c) s += row[c];\n"
+            "  out[r] = s; }"
+        ),
         ["x r must some float [0, cols*rows)", "out w must some float [0, rows)"],
     ),
     "offset": (
@@ -75,8 +79,10 @@ CASES = {
         ["m r must thread int [0, n)", "y w may thread float [0, n)"],
     ),
     "both branches": (
-        f"__global__ void k(const float* x, float* y, int n) {{ {INDEX}\n"
-        "  if (i < n) { if (x[i] > 0) y[i] = 1; else y[i] = 2; } }",
+        (
+            f"__global__ void k(const float* x, float* y, int n) {{ {INDEX}\n"
+            "  if (i < n) { if (x[i] > 0) y[i] = 1; else y[i] = 2; } }"
+        ),
         ["x r must thread float [0, n)", "y w must thread float [0, n)"],
     ),
     "after a data return": (
@@ -84,21 +90,27 @@ CASES = {
         ["done r must some int [0, 1)", "y w may thread float [0, blockDim.x*gridDim.x)"],
     ),
     "uniform option": (
-        f"__global__ void k(float* y, float* extra, int n, bool save) {{ {INDEX}\n"
-        "  if (i < n) { y[i] = 0; if (save) extra[i] = 1; } }",
+        (
+            f"__global__ void k(float* y, float* extra, int n, bool save) {{ {INDEX}\n"
+            "  if (i < n) { y[i] = 0; if (save) extra[i] = 1; } }"
+        ),
         ["y w must thread float [0, n)", "extra w may thread float [0, n)"],
     ),
     "null check": (
-        f"__global__ void k(float* y, const float* bias, int n) {{ {INDEX}\n"
-        "  if (i < n) { float v = 0; if (bias != nullptr) v += bias[i]; y[i] = v; } }",
+        (
+            f"__global__ void k(float* y, const float* bias, int n) {{ {INDEX}\n"
+            "  if (i < n) { float v = 0; if (bias != nullptr) v += bias[i]; y[i] = v; } }"
+        ),
         ["y w must thread float [0, n)", "bias r must thread float [0, n)"],
     ),
     "one thread of a block": (
-        "__global__ void k(const float* x, float* out) {\n"
-        "  __shared__ float s[256]; s[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x]; __syncthreads();\n"
-        "  for (int w = blockDim.x / 2; w > 0; w >>= 1) { if (threadIdx.x < w) s[threadIdx.x] += s[threadIdx.x + w];\n"
-        "    __syncthreads(); }\n"
-        "  if (threadIdx.x == 0) out[blockIdx.x] = s[0]; }",
+        (
+            "__global__ void k(const float* x, float* out) {\n"
+            "  __shared__ float s[256]; s[threadIdx.x] = x[blockIdx.x * blockDim.x + threadIdx.x]; __syncthreads();\n"
+            "  for (int w = blockDim.x / 2; w > 0; w >>= 1) { if (threadIdx.x < w) s[threadIdx.x] += s[threadIdx.x + w];\n"
+            "    __syncthreads(); }\n"
+            "  if (threadIdx.x == 0) out[blockIdx.x] = s[0]; }"
+        ),
         ["x r must thread float [0, blockDim.x*gridDim.x)", "out w must some float [0, gridDim.x)"],
     ),
     "atomics": (
@@ -110,8 +122,10 @@ CASES = {
         ["total a must some int [3, 1)"],
     ),
     "vector view": (
-        f"__global__ void k(const float* x, float* y, int n4) {{ {INDEX}\n"
-        "  if (i < n4) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i]; }",
+        (
+            f"__global__ void k(const float* x, float* y, int n4) {{ {INDEX}\n"
+            "  if (i < n4) reinterpret_cast<float4*>(y)[i] = reinterpret_cast<const float4*>(x)[i]; }"
+        ),
         ["x r must thread float4 [0, n4)", "y w must thread float4 [0, n4)"],
     ),
     "vector view by name and member": (
@@ -130,24 +144,32 @@ CASES = {
         ["x w must thread float [0, blockDim.x*gridDim.x)"],
     ),
     "device function": (
-        "__device__ float load(const float* p, int j) { return p[j]; }\n"
-        "__device__ void store(float* p, int j, float v) { p[j] = v; }\n"
-        f"__global__ void k(const float* x, float* y, int n) {{ {INDEX} if (i < n) store(y, i, load(x, i)); }}",
+        (
+            "__device__ float load(const float* p, int j) { return p[j]; }\n"
+            "__device__ void store(float* p, int j, float v) { p[j] = v; }\n"
+            f"__global__ void k(const float* x, float* y, int n) {{ {INDEX} if (i < n) store(y, i, load(x, i)); }}"
+        ),
         ["x r must thread float [0, n)", "y w must thread float [0, n)"],
     ),
     "device function by reference": (
-        "__device__ void bump(float& v) { v += 1.f; }\n"
-        f"__global__ void k(float* y, int n) {{ {INDEX} if (i < n) bump(y[i]); }}",
+        (
+            "__device__ void bump(float& v) { v += 1.f; }\n"
+            f"__global__ void k(float* y, int n) {{ {INDEX} if (i < n) bump(y[i]); }}"
+        ),
         ["y rw must thread float [0, n)"],
     ),
     "recursion": (
-        "__device__ void down(int* p, int d) { if (d == 0) return; p[d] = d; down(p, d - 1); }\n"
-        "__global__ void k(int* p) { down(p, 8); }",
+        (
+            "__device__ void down(int* p, int d) { if (d == 0) return; p[d] = d; down(p, d - 1); }\n"
+            "__global__ void k(int* p) { down(p, 8); }"
+        ),
         ["p w may some int [8, 1)"],
     ),
     "struct by value": (
-        "struct Args { const float* in; struct { float* data; } out; int n; };\n"
-        f"__global__ void k(Args a) {{ {INDEX} if (i < a.n) a.out.data[i] = a.in[i]; }}",
+        (
+            "struct Args { const float* in; struct { float* data; } out; int n; };\n"
+            f"__global__ void k(Args a) {{ {INDEX} if (i < a.n) a.out.data[i] = a.in[i]; }}"
+        ),
         ["a.in r must thread float [0, a.n)", "a.out.data w must thread  [0, a.n)"],
     ),
     "struct by pointer": (
@@ -155,8 +177,10 @@ CASES = {
         ["a r must some Node [0, 1)", "a.data w must thread float [0, blockDim.x*gridDim.x)"],
     ),
     "struct array element": (
-        "struct Body { float x, y; };\n"
-        f"__global__ void k(Body* b, float dt, int n) {{ {INDEX} if (i < n) b[i].x += b[i].y * dt; }}",
+        (
+            "struct Body { float x, y; };\n"
+            f"__global__ void k(Body* b, float dt, int n) {{ {INDEX} if (i < n) b[i].x += b[i].y * dt; }}"
+        ),
         ["b rw must thread Body [0, n)"],
     ),
     "array of pointers": (
@@ -164,8 +188,10 @@ CASES = {
         ["rows r must some float* [0, gridDim.y)", "rows.[] w must thread float [0, n)"],
     ),
     "pointers in a struct's array": (
-        "struct List { float* ptrs[4]; int n; };\n"
-        f"__global__ void k(List l) {{ {INDEX} l.ptrs[blockIdx.y][i] = 0; }}",
+        (
+            "struct List { float* ptrs[4]; int n; };\n"
+            f"__global__ void k(List l) {{ {INDEX} l.ptrs[blockIdx.y][i] = 0; }}"
+        ),
         ["l.ptrs[] w must thread float [0, blockDim.x*gridDim.x)"],
     ),
     "pointer chosen": (
@@ -176,13 +202,17 @@ CASES = {
         ],
     ),
     "pointer that moves": (
-        "__global__ void k(const float* x, float* y, int n) {\n"
-        "  const float* p = x; float s = 0; for (int j = 0; j < n; ++j) { s += *p; p += 4; } *y = s; }",
+        (
+            "__global__ void k(const float* x, float* y, int n) {\n"
+            "  const float* p = x; float s = 0; for (int j = 0; j < n; ++j) { s += *p; p += 4; } *y = s; }"
+        ),
         ["x r must some float [None, None)", "y w must some float [0, 1)"],
     ),
     "symbols": (
-        "__constant__ float w[16]; __device__ int counter;\n"
-        f"__global__ void k(float* y) {{ {INDEX} y[i] = w[i & 15]; atomicAdd(&counter, 1); }}",
+        (
+            "__constant__ float w[16]; __device__ int counter;\n"
+            f"__global__ void k(float* y) {{ {INDEX} y[i] = w[i & 15]; atomicAdd(&counter, 1); }}"
+        ),
         ["y w must thread float [0, blockDim.x*gridDim.x)", "@counter a", "@w r"],
     ),
     "lambda": (
@@ -205,8 +235,10 @@ CASES = {
         ["x r may some float [None, None)", "y rw may some float [None, None)"],
     ),
     "inline assembly": (
-        f"__global__ void k(const int* x, int* y) {{ {INDEX} int v;\n"
-        '  asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(x + i)); y[i] = v; }',
+        (
+            f"__global__ void k(const int* x, int* y) {{ {INDEX} int v;\n"
+            '  asm volatile("ld.global.b32 %0, [%1];" : "=r"(v) : "l"(x + i)); y[i] = v; }'
+        ),
         ["x r may some int [None, None)", "y w must thread int [0, blockDim.x*gridDim.x)"],
     ),
     "unknown function": (
@@ -214,13 +246,17 @@ CASES = {
         ["y rw may some float [None, None)", "x r may some float [None, None)"],
     ),
     "while with data": (
-        "__global__ void k(const int* next, float* y, int start) {\n"
-        "  int j = start; while (next[j] >= 0) { y[j] = 0; j = next[j]; } }",
+        (
+            "__global__ void k(const int* next, float* y, int start) {\n"
+            "  int j = start; while (next[j] >= 0) { y[j] = 0; j = next[j]; } }"
+        ),
         ["next r must some int [None, None)", "y w may some float [None, None)"],
     ),
     "switch with default": (
-        f"__global__ void k(float* y, float* z, int mode) {{ {INDEX}\n"
-        "  switch (mode) { case 0: y[i] = 0; break; case 1: y[i] = 1; z[i] = 1; break; default: y[i] = 2; } }",
+        (
+            f"__global__ void k(float* y, float* z, int mode) {{ {INDEX}\n"
+            "  switch (mode) { case 0: y[i] = 0; break; case 1: y[i] = 1; z[i] = 1; break; default: y[i] = 2; } }"
+        ),
         [
             "y w must thread float [0, blockDim.x*gridDim.x)",
             "z w may thread float [0, blockDim.x*gridDim.x)",
@@ -231,14 +267,16 @@ CASES = {
         ["p w must some int [0, 2)"],
     ),
     "tiled product": (
-        "__global__ void k(const float* A, const float* B, float* C, int n) {\n"
-        "  __shared__ float a[16][16], b[16][16];\n"
-        "  int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x; float acc = 0;\n"
-        "  for (int t = 0; t < n / 16; ++t) {\n"
-        "    a[threadIdx.y][threadIdx.x] = A[row * n + t * 16 + threadIdx.x];\n"
-        "    b[threadIdx.y][threadIdx.x] = B[(t * 16 + threadIdx.y) * n + col]; __syncthreads();\n"
-        "    for (int j = 0; j < 16; ++j) acc += a[threadIdx.y][j] * b[j][threadIdx.x]; __syncthreads(); }\n"
-        "  if (row < n && col < n) C[row * n + col] = acc; }",
+        (
+            "__global__ void k(const float* A, const float* B, float* C, int n) {\n"
+            "  __shared__ float a[16][16], b[16][16];\n"
+            "  int row = blockIdx.y * 16 + threadIdx.y, col = blockIdx.x * 16 + threadIdx.x; float acc = 0;\n"
+            "  for (int t = 0; t < n / 16; ++t) {\n"
+            "    a[threadIdx.y][threadIdx.x] = A[row * n + t * 16 + threadIdx.x];\n"
+            "    b[threadIdx.y][threadIdx.x] = B[(t * 16 + threadIdx.y) * n + col]; __syncthreads();\n"
+            "    for (int j = 0; j < 16; ++j) acc += a[threadIdx.y][j] * b[j][threadIdx.x]; __syncthreads(); }\n"
+            "  if (row < n && col < n) C[row * n + col] = acc; }"
+        ),
         [
             "A r must some float [0, None)",
             "B r must some float [0, None)",
