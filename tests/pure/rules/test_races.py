@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-
 from stitchcuda.analysis.order.symbolic import number, symbol
 from stitchcuda.analysis.order.timeline import Access, Condition, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.rules.finding import Confidence
+
 from tests.pure.rules.building import Run, read, site, whole, write
 
 RAW = BY_CODE["stream-race-raw"]

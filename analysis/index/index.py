@@ -1,0 +1,233 @@
+"""Many files and their analysis: texts go in, findings come out, and what an edit did not touch is not done again.
+
+Three caches, all keyed by content: lowered functions (the frontend's `LoweringCache`), lowered files (by text and
+visible macros), and per entry its Timeline with findings (by the digests of every function it executed and by what the
+program declares). Nothing here reads a disk.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from stitchcuda.analysis.index.cancel import Cancel
+from stitchcuda.analysis.index.merge import EntryFindings, merge
+from stitchcuda.analysis.order.execute import execute_program
+from stitchcuda.analysis.order.recorder import Options
+from stitchcuda.analysis.order.timeline import Timeline
+from stitchcuda.analysis.program import cuda, cupy
+from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
+from stitchcuda.analysis.program.link import link
+from stitchcuda.analysis.rules import RULES
+from stitchcuda.analysis.rules.finding import Finding, RuleInput
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What is known about the files of an index. `complete` is False when it was cancelled on the way."""
+
+    program: Program
+    timelines: tuple[Timeline, ...]
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    sources: Mapping[str, bytes] = field(default_factory=dict)
+    complete: bool = True
+
+
+@dataclass(slots=True)
+class _File:
+    text: bytes
+    digest: bytes
+    macros: dict[str, cuda.MacroDef]
+    includes: tuple[str, ...]
+    lowered_for: bytes = b""  # key of what `module` was lowered from
+    module: Module | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    shape: bytes
+    digests: tuple[tuple[str, str], ...]
+    timeline: Timeline
+    findings: EntryFindings
+
+
+class Index:
+    """The files of one program. Not thread-safe; one `analyse` at a time.
+
+    `strict` raises internal errors instead of turning them into problems: for tests."""
+
+    def __init__(self, options: Options | None = None, *, strict: bool = False) -> None:
+        self._options = options or Options()
+        self._strict = strict
+        self._files: dict[str, _File] = {}
+        self._lowering = cuda.LoweringCache()
+        self._entries: dict[str, _Entry] = {}
+
+    def put(self, path: str, text: bytes) -> None:
+        """A file is new or has a new text."""
+        digest = hashlib.blake2b(text, digest_size=16).digest()
+        known = self._files.get(path)
+        if known is not None and known.digest == digest:
+            return
+        if _is_python(path):
+            self._files[path] = _File(text, digest, {}, ())
+            return
+        includes = tuple(m.decode(errors="replace") for m in _INCLUDE.findall(text))
+        self._files[path] = _File(text, digest, cuda.collect_macros(text), includes)
+
+    def drop(self, path: str) -> None:
+        """A file is gone."""
+        self._files.pop(path, None)
+
+    def analyse(self, cancel: Cancel | None = None) -> Analysis:
+        """Brings everything up to date. Never raises on broken code: what could not be used is in `problems`."""
+        problems: list[Problem] = []
+        modules = []
+        for path in self._files:
+            if cancel is not None and cancel():
+                return self._cancelled()
+            module = self._module(path, problems)
+            if module is not None:
+                modules.append(module)
+                problems += module.problems
+        program = link(modules)
+        problems += program.problems
+        sources = {path: file.text for path, file in self._files.items()}
+        shape = _shape(program)
+        entries: dict[str, _Entry] = {}
+        for uid in program.entries:
+            if cancel is not None and cancel():
+                return self._cancelled()
+            entry = self._entry(uid, program, shape, sources, problems)
+            if entry is not None:
+                entries[uid] = entry
+        self._entries = entries
+        findings = merge([e.findings for e in entries.values()], program, sources)
+        timelines = tuple(e.timeline for e in entries.values())
+        return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
+
+    # -------------------------------------------------------------------------------------------------------- one file
+
+    def _module(self, path: str, problems: list[Problem]) -> Module | None:
+        file = self._files[path]
+        macros = self._visible_macros(path)
+        key = _digest(file.digest, *(repr((n, m.params, m.body)).encode() for n, m in sorted(macros.items())))
+        if file.lowered_for == key:
+            return file.module
+        file.lowered_for = key
+        try:
+            if _is_python(path):
+                file.module = cupy.lower_module(path, file.text)
+            else:
+                file.module = cuda.lower_module(path, file.text, macros=macros, cache=self._lowering)
+        except Exception as error:
+            if self._strict:
+                raise
+            file.module = None
+            problems.append(Problem(path, 0, f"internal error: {_where(error)}", "the file is left out"))
+        return file.module
+
+    def _visible_macros(self, path: str) -> dict[str, cuda.MacroDef]:
+        """Macros of the files that a file includes, directly or not, and its own."""
+        macros: dict[str, cuda.MacroDef] = {}
+        waiting, seen = [path], {path}
+        order: list[str] = []
+        while waiting:
+            current = waiting.pop()
+            order.append(current)
+            for name in self._files[current].includes:
+                target = self._included(current, name)
+                if target is not None and target not in seen:
+                    seen.add(target)
+                    waiting.append(target)
+        for current in reversed(order):  # the nearer definition wins
+            macros.update(self._files[current].macros)
+        return macros
+
+    def _included(self, path: str, name: str) -> str | None:
+        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+        for candidate in (beside, beside.replace(os.sep, "/")):
+            if candidate in self._files:
+                return candidate
+        suffix = "/" + name.replace("\\", "/").lstrip("./")
+        matches = [p for p in self._files if p.replace("\\", "/").endswith(suffix)]
+        return matches[0] if len(matches) == 1 else None
+
+    # ------------------------------------------------------------------------------------------------------- one entry
+
+    def _entry(
+        self, uid: str, program: Program, shape: bytes, sources: Mapping[str, bytes], problems: list[Problem]
+    ) -> _Entry | None:
+        known = self._entries.get(uid)
+        if known is not None and known.shape == shape and known.digests == _digests(program, known.timeline):
+            return known
+        try:
+            (timeline,) = execute_program(replace(program, entries=(uid,)), options=self._options)
+            given = RuleInput(timeline, program, sources)
+            found = tuple(f for rule in RULES for f in rule.check(given))
+        except Exception as error:
+            if self._strict:
+                raise
+            function = program.functions[uid]
+            line = sources[function.path].count(b"\n", 0, function.base) + 1 if function.path in sources else 0
+            what = f"internal error in `{function.qualified}`: {_where(error)}"
+            problems.append(Problem(function.path, line, what, "what starts there is left out"))
+            return None
+        sites = frozenset(op.site for op in timeline.ops)
+        return _Entry(shape, _digests(program, timeline), timeline, EntryFindings(found, sites))
+
+    def _cancelled(self) -> Analysis:
+        return Analysis(Program({}, {}), (), (), (), {}, complete=False)
+
+
+def _is_python(path: str) -> bool:
+    return path.endswith((".py", ".pyi"))
+
+
+def _digests(program: Program, timeline: Timeline) -> tuple[tuple[str, str], ...]:
+    """What an entry's result depends on, besides the shape of the program."""
+    return tuple((uid, _function_digest(program.functions.get(uid))) for uid in sorted(timeline.functions))
+
+
+def _function_digest(function: Function | None) -> str:
+    return "" if function is None else f"{function.digest}:{function.base if not function.digest else ''}"
+
+
+def _shape(program: Program) -> bytes:
+    """Everything but function bodies: which functions there are, records, globals, constants, aliases, and the kernels'
+    own digests (a kernel's effects are read without executing it)."""
+    hasher = hashlib.blake2b(digest_size=16)
+    for uid in sorted(program.functions):
+        function = program.functions[uid]
+        device = function.digest if function.space != "host" else ""
+        hasher.update(f"{uid}|{function.body is None}|{function.params!r}|{device}\n".encode())
+    for path in sorted(program.modules):
+        module = program.modules[path]
+        parts = (path, module.records, module.globals, module.constants, module.aliases, module.includes)
+        hasher.update(repr(parts).encode())
+    return hasher.digest()
+
+
+def _digest(*parts: bytes) -> bytes:
+    hasher = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        hasher.update(part)
+        hasher.update(b"\0")
+    return hasher.digest()
+
+
+def _where(error: BaseException) -> str:
+    """Type and innermost place of an internal error: enough for a report, without the user's text."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return type(error).__name__
+    name = os.path.basename(place.tb_frame.f_code.co_filename)
+    return f"{type(error).__name__} at {name}:{place.tb_lineno}"

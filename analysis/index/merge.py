@@ -1,0 +1,65 @@
+"""From the findings of single entries to those of the program: one a fault, suppressions applied, in source order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from stitchcuda.analysis.index.suppressions import Suppression, suppressed, suppressions
+from stitchcuda.analysis.program.ir import Program, Site
+from stitchcuda.analysis.rules import BY_CODE
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Group
+from stitchcuda.analysis.syntax.text import LineIndex
+
+_RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class EntryFindings:
+    """What the rules said about one entry, and the sites of its operations."""
+
+    findings: tuple[Finding, ...]
+    sites: frozenset[Site]
+
+
+def merge(entries: Sequence[EntryFindings], program: Program, sources: Mapping[str, bytes]) -> tuple[Finding, ...]:
+    """The findings of all entries together: one a code, place and (for races) earlier access, the surest one."""
+    best: dict[tuple[object, ...], Finding] = {}
+    reports: Counter[tuple[str, Site]] = Counter()
+    for entry in entries:
+        reports.update({(f.code, f.site) for f in entry.findings})
+        for finding in entry.findings:
+            key = (finding.code, finding.site, _other_side(finding))
+            known = best.get(key)
+            if known is None or _RANK[known.confidence] < _RANK[finding.confidence]:
+                best[key] = finding
+    kept = [
+        f for f in best.values() if not _needs_every_path(f) or reports[f.code, f.site] == _reached(entries, f.site)
+    ]
+    files = {path: _File(sources[path]) for path in {f.site.path for f in kept} if path in sources}
+    shown = []
+    for finding in kept:
+        place = program.locate(finding.site)
+        file = files.get(place.path)
+        if file is None or not suppressed(file.suppressions, finding.code, file.lines.line_at(place.start)):
+            shown.append((place.path, place.start, finding.code, finding.message, finding))
+    return tuple(f for *_, f in sorted(shown, key=lambda s: s[:4]))
+
+
+class _File:
+    def __init__(self, text: bytes) -> None:
+        self.lines = LineIndex.of(text)
+        self.suppressions: tuple[Suppression, ...] = suppressions(text)
+
+
+def _needs_every_path(finding: Finding) -> bool:
+    return finding.code in BY_CODE and BY_CODE[finding.code].every_path
+
+
+def _reached(entries: Sequence[EntryFindings], site: Site) -> int:
+    return sum(site in entry.sites for entry in entries)
+
+
+def _other_side(finding: Finding) -> Site | None:
+    return finding.related[0].site if finding.group is Group.CORRECTNESS and finding.related else None

@@ -1,0 +1,86 @@
+"""`check --fix`: applies preferred fixes one after the other, each proved by a new analysis before it is kept."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from stitchcuda.analysis.index import Index
+from stitchcuda.server.report.rows import EditRow, FixRow, Row, rows
+
+_LIMIT = 200
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """`texts`: the files that changed. `rows`: what is left."""
+
+    texts: dict[str, bytes]
+    rows: tuple[Row, ...]
+    count: int
+
+
+def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], writable: Callable[[str], bool]) -> Fixed:
+    """Keeps a fix when its finding is gone and nothing new is found; undoes it otherwise."""
+    changed: dict[str, bytes] = {}
+    current = dict(texts)
+    known = rows(index.analyse())
+    refused: set[str] = set()
+    count = 0
+    for _ in range(_LIMIT):
+        choice = _next(known, wanted, refused)
+        if choice is None:
+            break
+        row, change = choice
+        refused.add(row.fingerprint)
+        if not all(writable(e.path) and e.path in current for e in change.edits):
+            continue
+        after = apply(current, change.edits)
+        if after is None:
+            continue
+        for path, text in after.items():
+            index.put(path, text)
+        found = rows(index.analyse())
+        if _better(known, found, row):
+            current.update(after)
+            changed.update(after)
+            known = found
+            count += 1
+        else:
+            for path in after:
+                index.put(path, current[path])
+    index.analyse()
+    return Fixed(changed, known, count)
+
+
+def apply(texts: dict[str, bytes], edits: Sequence[EditRow]) -> dict[str, bytes] | None:
+    """The files after the edits, or None when two of them overlap or one lies outside its file."""
+    after: dict[str, bytes] = {}
+    for path in dict.fromkeys(e.path for e in edits):
+        text = texts[path]
+        end = 0
+        pieces = []
+        for edit in sorted((e for e in edits if e.path == path), key=lambda e: (e.start, e.end)):
+            if edit.start < end or edit.end > len(text):
+                return None
+            pieces += [text[end : edit.start], edit.text.encode()]
+            end = edit.end
+        after[path] = b"".join([*pieces, text[end:]])
+    return after
+
+
+def _next(known: tuple[Row, ...], wanted: Callable[[Row], bool], refused: set[str]) -> tuple[Row, FixRow] | None:
+    for row in known:
+        if row.fingerprint in refused or not wanted(row):
+            continue
+        for candidate in row.fixes:
+            if candidate.preferred:
+                return row, candidate
+    return None
+
+
+def _better(before: tuple[Row, ...], after: tuple[Row, ...], fixed: Row) -> bool:
+    old = Counter((r.code, r.message) for r in before)
+    new = Counter((r.code, r.message) for r in after)
+    return new[fixed.code, fixed.message] < old[fixed.code, fixed.message] and not new - old

@@ -1,0 +1,159 @@
+"""Splits the files of a check into programs, so that a whole tree is checked in the memory of its largest program.
+
+Without a build description: the sources of one directory belong together, with the headers they include and the sources
+of directories whose headers they include when no `main` stands there (a library of the tree). A directory too large to
+be one program is checked source by source.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.server.cli import inputs
+from stitchcuda.server.sources import is_relevant
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\r\n]+)[">]', re.MULTILINE)
+_MAIN = re.compile(rb"\bint\s+main\s*\(|\bauto\s+main\s*\(")
+_MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
+_MAX_LIBRARY = 512 * 1024  # of the sources taken in from other directories
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that are linked together: `sources` were asked for, `context` explains them."""
+
+    sources: tuple[str, ...]
+    context: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Plan:
+    groups: tuple[Group, ...]
+    problems: tuple[Problem, ...] = ()
+    unusable: bool = False  # a file that was asked for by name could not be used
+
+
+@dataclass(slots=True)
+class _File:
+    path: str
+    size: int
+    includes: tuple[tuple[str, bool], ...]  # name, written in quotes
+    main: bool
+    cuda: bool
+    header: bool
+
+
+def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
+    """The programs among the files. `named` are the paths that the user wrote: what is wrong with them is told, what
+    the walk of a directory found and cannot use is told only when it looks like CUDA."""
+    known: dict[str, _File] = {}
+    problems: list[Problem] = []
+    unusable = False
+    asked = set(named)
+    for path in files:
+        got = inputs.read(path)
+        told = path in asked or path.lower().endswith(inputs.CUDA)
+        if got.problem is not None and told:
+            problems.append(got.problem)
+        if got.text is None:
+            unusable = unusable or path in asked
+            continue
+        made = _scan(path, got.text)
+        if not made.cuda and path in asked and got.problem is None:
+            problems.append(Problem(path, 0, "uses no CUDA", "nothing to check"))
+        known[path] = made
+    finder = _Finder(known)
+    return Plan(tuple(_groups(known, finder)), tuple(problems), unusable)
+
+
+def _groups(known: dict[str, _File], finder: _Finder) -> Iterator[Group]:
+    folders: dict[str, list[_File]] = defaultdict(list)
+    for file in known.values():
+        folders[os.path.dirname(file.path)].append(file)
+    covered: set[str] = set()
+    for files in folders.values():
+        sources = [f for f in files if not f.header]
+        if not any(f.cuda for f in files) or not sources:
+            continue
+        split = [sources] if sum(f.size for f in sources) <= _MAX_BYTES else [[f] for f in sources]
+        for part in split:
+            context = _context(part, known, finder, folders)
+            if not any(f.cuda for f in part) and not any(known[c].cuda for c in context if c in known):
+                continue
+            covered.update(f.path for f in part)
+            covered.update(context)
+            yield Group(tuple(f.path for f in part), context)
+    for file in list(known.values()):
+        if file.cuda and file.path not in covered:  # a header that no source here includes
+            context = _context([file], known, finder, folders)
+            covered.add(file.path)
+            covered.update(context)
+            yield Group((file.path,), context)
+
+
+def _context(
+    part: list[_File], known: dict[str, _File], finder: _Finder, folders: dict[str, list[_File]]
+) -> tuple[str, ...]:
+    taken = {f.path for f in part}
+    context: dict[str, None] = {}
+    waiting = [f.path for f in part]
+    library = 0
+    while waiting:
+        path = waiting.pop(0)
+        for name, quoted in known[path].includes if path in known else ():
+            target = finder.resolve(path, name, quoted)
+            if target is None or target in taken or target in context:
+                continue
+            context[target] = None
+            waiting.append(target)
+            here = os.path.dirname(target)
+            beside = [f for f in folders.get(here, ()) if not f.header]
+            size = sum(f.size for f in beside)
+            if beside and not any(f.main for f in beside) and library + size <= _MAX_LIBRARY:
+                fresh = [f.path for f in beside if f.path not in taken and f.path not in context]
+                if fresh:
+                    library += size
+                    context.update(dict.fromkeys(fresh))
+                    waiting += fresh
+    return tuple(context)
+
+
+class _Finder:
+    """Resolves includes: beside the including file (also when it lies outside of what was asked for), else the only
+    file among those asked for whose path ends so."""
+
+    def __init__(self, known: dict[str, _File]) -> None:
+        self._known = known
+        self._by_name: dict[str, list[str]] = defaultdict(list)
+        for path in known:
+            self._by_name[os.path.basename(path)].append(path)
+
+    def resolve(self, path: str, name: str, quoted: bool) -> str | None:
+        if quoted:
+            beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            if beside in self._known:
+                return beside
+            if os.path.isfile(beside):
+                return self._outside(beside)
+        suffix = os.sep + os.path.normpath(name).lstrip("./\\")
+        matches = [p for p in self._by_name.get(os.path.basename(name), ()) if (os.sep + p).endswith(suffix)]
+        return matches[0] if len(matches) == 1 else None
+
+    def _outside(self, path: str) -> str | None:
+        got = inputs.read(path)
+        if got.text is None:
+            return None
+        self._known[path] = _scan(path, got.text)
+        self._known[path].header = True  # read for its includer's sake only
+        return path
+
+
+def _scan(path: str, text: bytes) -> _File:
+    names = tuple((os.fsdecode(m[2]), m[1] == b'"') for m in _INCLUDE.finditer(text))
+    header = path.lower().endswith(inputs.HEADERS)
+    return _File(path, len(text), names, bool(_MAIN.search(text)), is_relevant(path, "", text), header)

@@ -1,0 +1,1 @@
+"""Findings for people and tools outside the editor: one format a file."""
