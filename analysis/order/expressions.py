@@ -43,6 +43,7 @@ from stitchcuda.analysis.order.values import (
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
 
+ANYWHERE = Range()
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
 
 
@@ -333,7 +334,7 @@ class Expressions(Recorder):
             return Handle("stream", self.stream_for(identity, "per-thread default", StreamKind.PER_THREAD, True))
         found = self.names.constants.get(name) or self.names.constants.get(plain(name))
         if found:
-            path, value = self.names.seen_from(self.frame.function.path, found)
+            _, value = self.names.seen_from(self.frame.function.path, found)
             if self.steps < self.options.max_steps and self._constant_depth < 12:
                 self._constant_depth += 1
                 try:
@@ -754,7 +755,7 @@ class Expressions(Recorder):
         self.host_access(state, place.object, mode, span, span_range)
 
     def host_access(
-        self, state: State, object_id: int, mode: Mode, span: Span, where: Range = Range(), certain: bool = True
+        self, state: State, object_id: int, mode: Mode, span: Span, where: Range = ANYWHERE, certain: bool = True
     ) -> None:
         """Writes down a host access; consecutive ones to one buffer are one op."""
         if not self.options.include_host_access:

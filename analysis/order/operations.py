@@ -343,6 +343,11 @@ class Operations(Expressions):
                 done = Done(done.must, state.order.earlier)
         op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
         self.block_host(state, op, done, blockers)
+        for frame in self.loop_stack:  # a wait for member i of a family, in a loop over i: see `Loops`
+            if stream is not None and frame.index in self.streams[stream].instance:
+                frame.waits.append((op, "stream", stream, state.conditions))
+            elif event is not None and frame.index in self.events[event].instance:
+                frame.waits.append((op, "event", event, state.conditions))
         return NULL
 
     # memory ----------------------------------------------------------------------------------------------------------

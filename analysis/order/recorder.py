@@ -49,6 +49,9 @@ class LoopFrame:
     id: int
     index: Poly
     iteration: int
+    waits: list[tuple[int, str, int, tuple[Condition, ...]]] = field(
+        default_factory=list
+    )  # op, kind, handle, conditions
 
 
 @dataclass(slots=True)

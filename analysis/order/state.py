@@ -29,6 +29,7 @@ class State:
     library_streams: dict[Place, int] = field(default_factory=dict)  # library handle -> stream
     host_ops: dict[tuple[int, str], int] = field(default_factory=dict)  # host accesses since the last device op
     touched: frozenset[int] = frozenset()  # buffers that copies or kernels used so far
+    dead: bool = False  # the paths ended inside an expression (`exit()`)
 
     def copy(self) -> State:
         self.owned.clear()
@@ -43,6 +44,7 @@ class State:
             dict(self.library_streams),
             dict(self.host_ops),
             self.touched,
+            self.dead,
         )
 
     def become(self, other: State) -> None:

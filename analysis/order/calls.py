@@ -1,0 +1,604 @@
+"""Calls of the program's own functions (followed into their bodies) and of the host library."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
+from stitchcuda.analysis.order.containers import Containers
+from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.recorder import Frame
+from stitchcuda.analysis.order.state import State, merge
+from stitchcuda.analysis.order.symbolic import ZERO, at_least, number, symbol
+from stitchcuda.analysis.order.timeline import Memory, Mode
+from stitchcuda.analysis.order.values import (
+    Closure,
+    Code,
+    Handle,
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Reference,
+    Struct,
+    Truth,
+    Unknown,
+    Value,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
+from stitchcuda.analysis.program.link import resolve
+
+Outcome = tuple[State, Value]
+SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
+
+
+class Calls(Containers):
+    def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
+        """Executes the body of the function on top of the frame stack."""
+        raise NotImplementedError
+
+    # --------------------------------------------------------------------------------------------------------- dispatch
+
+    def call(self, expr: ir.Call, state: State) -> Value:
+        """A call inside an expression: its outcomes are merged into the one state."""
+        return self.joined(self.call_outcomes(expr, state), state)
+
+    def joined(self, outcomes: list[Outcome], state: State) -> Value:
+        if not outcomes:
+            state.dead = True
+            return Unknown("dead")
+        current, value = outcomes[0]
+        for other, other_value in outcomes[1:]:
+            current = merge(current, other, self.fresh)
+            if other_value != value:
+                value = self._either(value, other_value)
+        if current is not state:
+            state.become(current)
+        return value
+
+    def _either(self, a: Value, b: Value) -> Value:
+        solid = (Pointer, Handle, Instance, Struct)
+        if isinstance(a, solid) != isinstance(b, solid):
+            return a if isinstance(a, solid) else b
+        if isinstance(a, Struct) and isinstance(b, Struct):
+            return a
+        return (
+            Num(symbol(self.fresh("phi"))) if isinstance(a, Num) and isinstance(b, Num) else Unknown(self.fresh("phi"))
+        )
+
+    def call_outcomes(self, expr: ir.Call, state: State) -> list[Outcome]:
+        """Every way the call can end; none when it does not return."""
+        callee = expr.callee
+        if isinstance(callee, ir.Member):
+            return self._method(expr, callee, state)
+        if isinstance(callee, ir.Name):
+            place = self.variable(callee.name)
+            if place is not None:
+                return self._call_value(self.load(state, place), expr, state)
+            functions = self._resolve(callee.name, len(expr.args))
+            if functions:
+                return self.invoke(functions, None, expr, state, callee.template)
+            record = self.names.record(TypeRef(callee.name))
+            if record is not None:  # `T(args)` that the frontend could not tell from a call
+                return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
+            return self._library(callee.name, expr, state)
+        return self._call_value(self.evaluate(callee, state), expr, state)
+
+    def _resolve(self, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
+        here = self.frame.function
+        if record is None and here.record:
+            own = resolve(self.program, here.path, name, argc, here.record)
+            if own:
+                return own
+        return resolve(self.program, here.path, name, argc, record)
+
+    def _call_value(self, value: Value, expr: ir.Call, state: State) -> list[Outcome]:
+        match value:
+            case Code(uids=uids, this=this):
+                functions = tuple(self.program.functions[u] for u in uids)
+                fitting = tuple(f for f in functions if len(f.params) >= len(expr.args)) or functions
+                return self.invoke(fitting, this, expr, state)
+            case Closure():
+                return self._invoke_closure(value, expr, state)
+            case Pointer() | Struct():
+                place = value.place if isinstance(value, Struct) else self.pointed(value, state)
+                if place is not None:
+                    held = state.load(place)
+                    if isinstance(held, Code | Closure):
+                        return self._call_value(held, expr, state)
+                    record = self.names.record(self.names.resolve(self.type_of(place)))
+                    if record is not None:
+                        methods = self._methods(record.name, "operator()", len(expr.args))
+                        if methods:
+                            return self.invoke(methods, place, expr, state)
+        return self.unresolved(key_of(value), expr, state)
+
+    # ----------------------------------------------------------------------------------------------- program functions
+
+    def invoke(
+        self,
+        functions: tuple[Function, ...],
+        this: Place | None,
+        expr: ir.Call,
+        state: State,
+        template: tuple[Expr | TypeRef, ...] = (),
+    ) -> list[Outcome]:
+        bodies = [f for f in functions if f.body is not None]
+        if not bodies:
+            return self.unresolved(functions[0].name, expr, state)
+        function = bodies[0]
+        if function.space in ("global", "device"):
+            return self.unresolved(function.name, expr, state)
+        if not self.follows(function):
+            return self._summarised(function, this, expr, state)
+        if len(self.frames) >= self.options.max_depth or sum(f.function.uid == function.uid for f in self.frames) > 1:
+            self.cut(expr.span, f"call of {function.name} not followed (depth)")
+            return self.unresolved(function.name, expr, state)
+        return self.enter(function, this, expr.args, expr.keywords, expr.span, state, template)
+
+    def enter(
+        self,
+        function: Function,
+        this: Place | None,
+        args: tuple[Expr, ...],
+        keywords: tuple[tuple[str, Expr], ...],
+        span: Span,
+        state: State,
+        template: tuple[Expr | TypeRef, ...] = (),
+    ) -> list[Outcome]:
+        """Binds the parameters and executes the body."""
+        assert function.body is not None
+        caller = self.frame
+        bound: list[tuple[ir.Param, Value | Place]] = []
+        named = dict(keywords)
+        for position, param in enumerate(function.params):
+            arg = args[position] if position < len(args) else named.get(param.name)
+            bound.append((param, self._argument(param, arg, state)))
+        frame = Frame(function, (*caller.calls, self.site(span)), [{}], this, len(self.loop_stack))
+        for name, given in zip(function.template, template, strict=False):
+            if isinstance(given, TypeRef):
+                frame.types[name] = given
+            elif isinstance(given, ir.Name):
+                frame.types[name] = TypeRef(given.name)
+        self.frames.append(frame)
+        self.executed.add(function.uid)
+        try:
+            for param, value in bound:
+                if not param.name:
+                    continue
+                if isinstance(value, Place):
+                    frame.scopes[0][param.name] = value
+                else:
+                    self.bind_local(param.name, param.type, param.span, value, state, moved=True)
+            for member, initial in function.initializers:
+                self._initialise_member(this, member, initial, state)
+            return self.run_body(function.body, state)
+        finally:
+            self.frames.pop()
+
+    def _argument(self, param: ir.Param, arg: Expr | None, state: State) -> Value | Place:
+        if arg is None:
+            if param.default is not None:
+                return self.evaluate(param.default, state)
+            return Unknown(self.fresh(f"arg.{param.name}"))
+        if param.type.reference or self.frame.function.language == "python":
+            place = self.locate(arg, state)
+            if place is not None:
+                return place
+        value = self.evaluate(arg, state)
+        if param.type.reference:
+            place = self.place_of_value(value)
+            if place is not None and not isinstance(value, Instance):
+                return place
+        return value
+
+    def new_local(self, name: str, type: TypeRef, span: Span, state: State) -> Place:
+        """The place of a new local variable, empty."""
+        obj = self.object_for(self.identity("local", span, name), name, type=type, origin="local")
+        place = Place(obj.id)
+        self.frame.scopes[-1][name] = place
+        state.clear_below(place)
+        return place
+
+    def bind_local(
+        self, name: str, type: TypeRef, span: Span, value: Value, state: State, moved: bool = False
+    ) -> Place:
+        """A new local variable (or parameter) holding a value; a container is copied unless it is `moved` in."""
+        if type.name == "auto" and not type.pointer:
+            if isinstance(value, Struct):
+                type = self.type_of(value.place) or type
+            elif isinstance(value, Instance):
+                type = self.objects[value.object].type or type
+        place = self.new_local(name, type, span, state)
+        if isinstance(value, Instance) and not type.pointer and not moved:
+            fresh = self.container(state, place, self.objects[value.object].type or type)
+            self.copy_container(state, value.object, fresh.object)
+        else:
+            self.store_value(state, place, value, type)
+        return place
+
+    def _initialise_member(self, this: Place | None, member: str, initial: Expr, state: State) -> None:
+        if this is None:
+            self.evaluate(initial, state)
+            return
+        place = this.field(member)
+        type = self.type_of(place)
+        if isinstance(initial, ir.Construct | ir.InitList):
+            args = initial.args if isinstance(initial, ir.Construct) else initial.items
+            if type is not None:
+                self.construct(place, type, args, state, initial.span)
+                return
+        if type is not None and type.reference:
+            target = self.locate(initial, state)
+            if target is not None:
+                state.store(place, Reference(target))
+                return
+        self.store_value(state, place, self.evaluate(initial, state))
+
+    def _invoke_closure(self, closure: Closure, expr: ir.Call, state: State) -> list[Outcome]:
+        function = self.program.functions[closure.function]
+        if len(self.frames) >= self.options.max_depth or closure.node.space != "host":
+            return self.unresolved("lambda", expr, state)
+        values = [
+            (p, self._argument(p, expr.args[k] if k < len(expr.args) else None, state))
+            for k, p in enumerate(closure.node.params)
+        ]
+        this = self.frame.this
+        frame = Frame(function, (*self.frame.calls, self.site(expr.span)), [dict(closure.scope), {}], this)
+        self.frames.append(frame)
+        try:
+            for param, value in values:
+                if isinstance(value, Place):
+                    frame.scopes[-1][param.name] = value
+                else:
+                    self.bind_local(param.name, param.type, param.span or expr.span, value, state)
+            return self.run_body(closure.node.body, state)
+        finally:
+            self.frames.pop()
+
+    def follows(self, function: Function) -> bool:
+        """Whether a call is followed into the body: always when CUDA work can be reached, else only small ones."""
+        if function.uid in self.program.reaches_cuda:
+            return True
+        size = self._sizes.get(function.uid)
+        if size is None:
+            size = 0
+            assert function.body is not None
+            for node in ir.walk(function.body):
+                size += SMALL_BODY if isinstance(node, ir.Loop) else 1
+                if size > SMALL_BODY:
+                    break
+            self._sizes[function.uid] = size
+        return size <= SMALL_BODY
+
+    @property
+    def _sizes(self) -> dict[str, int]:
+        known: dict[str, int] = self.__dict__.setdefault("_body_sizes", {})
+        return known
+
+    def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
+        """A host-only function that is not followed: what it reads and writes through its parameters."""
+        self.executed.add(function.uid)
+        effects = kernel_effects(self.program, function.uid)
+        for position, param in enumerate(function.params):
+            if position >= len(expr.args):
+                break
+            arg = expr.args[position]
+            place = self.locate(arg, state) if param.type.reference else None
+            value = self.load(state, place) if place is not None else self.evaluate(arg, state)
+            modes: set[Mode] = set()
+            for effect in effects.of(param.name):
+                modes |= set(effect.modes)
+            for pointer in self.pointers_in(value, state):
+                obj = self.objects[pointer.place.object]
+                if not self.visible_to_device(state, obj):
+                    continue
+                known = bool(modes) and isinstance(value, Pointer)
+                if not known:
+                    constant = param.type.const
+                    modes = {Mode.READ} if constant else {Mode.READ, Mode.WRITE}
+                for mode in sorted(modes):
+                    self.host_access(state, obj.id, mode, expr.span, certain=known)
+            if place is not None and not param.type.const:
+                self._forget(state, place)
+        if this is not None:
+            self._forget(state, this)
+        return [(state, self._result(function.returns, expr, function.name, state))]
+
+    def _forget(self, state: State, place: Place) -> None:
+        """What a function may have changed behind a reference: plain values go, handles stay."""
+        for path, value in list(state.below(place)):
+            if isinstance(value, Num | Unknown | Truth):
+                state.store(Place(place.object, place.path + path), Unknown(self.fresh("changed")))
+            elif isinstance(value, Instance):
+                self.set_count(state, value.object, symbol(self.fresh("count")))
+
+    def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State) -> Value:
+        """The value of a call that was not followed."""
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is not None and not resolved.pointer:
+            record = self.names.record(resolved)
+            if record is not None or plain(resolved.name) in CONTAINERS | DEVICE_CONTAINERS:
+                obj = self.object_for(self.identity("result", expr.span, name), name, type=resolved)
+                place = Place(obj.id)
+                state.clear_below(place)
+                if record is None:
+                    made = self.container(state, place, resolved)
+                    self.set_count(state, made.object, symbol(self.fresh("count")))
+                    return made
+                return Struct(place)
+            if resolved.name in ("int", "size_t", "unsigned", "long", "unsigned int", "std::size_t", "int64_t"):
+                return Num(symbol(self.fresh(name)))
+        return Unknown(self.fresh(name))
+
+    # -------------------------------------------------------------------------------------------------------- methods
+
+    def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
+        return resolve(self.program, self.frame.function.path, name, argc, record)
+
+    def _method(self, expr: ir.Call, callee: ir.Member, state: State) -> list[Outcome]:
+        place = self.locate(callee.base, state)
+        if place is not None:
+            held = state.load(place)
+            value: Value = held if held is not None else self.load(state, place)
+        else:
+            value = self.evaluate(callee.base, state)
+        if isinstance(value, Reference):
+            place, value = value.place, self.load(state, value.place)
+        if isinstance(value, Instance):
+            result = self.container_method(state, value, callee.name, expr.args, expr.span)
+            if result is not None:
+                if isinstance(result, Reference):
+                    return [(state, result)]
+                return [(state, result)]
+        target = place
+        if isinstance(value, Struct):
+            target = value.place
+        type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
+        if type is not None and plain(type.name) in SMART_POINTERS and place is not None:
+            result = self.smart_pointer_method(state, place, callee.name, expr.args)
+            if result is not None:
+                return [(state, result)]
+        if type is not None and type.pointer and isinstance(value, Pointer):
+            target = self.pointed(value, state)
+            type = self.names.resolve(self.type_of(target)) if target is not None else None
+        record = self.names.record(type)
+        if record is not None:
+            methods = self._methods(record.name, callee.name, len(expr.args))
+            if methods:
+                return self.invoke(methods, target, expr, state, callee.template)
+            field = target.field(callee.name) if target is not None else None
+            if field is not None and isinstance(state.load(field), Code | Closure):
+                return self._call_value(self.load(state, field), expr, state)
+        if callee.name in host_library.QUIET_METHODS or (type is not None and type.name.startswith("std::")):
+            for a in expr.args:
+                self.evaluate(a, state)
+            return [(state, Unknown(self.fresh(callee.name)))]
+        return self.unresolved(callee.name, expr, state)
+
+    # -------------------------------------------------------------------------------------------------- host library
+
+    def _library(self, name: str, expr: ir.Call, state: State) -> list[Outcome]:
+        bare = name.removeprefix("::").removeprefix("std::")
+        short_name = plain(name)
+        if short_name in host_library.ENDS:
+            for a in expr.args:
+                self.evaluate(a, state)
+            return []
+        if short_name in host_library.ALLOCATORS:
+            return [(state, self._malloc(short_name, expr, state))]
+        if short_name == "free" and len(expr.args) == 1:
+            value = self.evaluate(expr.args[0], state)
+            for pointer in self.pointers_in(value, state):
+                if self.visible_to_device(state, self.objects[pointer.place.object]):
+                    self.host_access(state, pointer.place.object, Mode.WRITE, expr.span)
+            return [(state, NULL)]
+        if short_name in ("move", "forward", "ref", "cref", "launder", "addressof", "as_const") and len(expr.args) == 1:
+            return [(state, self._transparent(short_name, expr.args[0], state))]
+        if short_name == "swap" and len(expr.args) == 2:
+            self._swap(expr.args[0], expr.args[1], state)
+            return [(state, NULL)]
+        if short_name in ("make_unique", "make_shared"):
+            return [(state, self._make(expr, state))]
+        if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
+            return [(state, self.evaluate(expr.args[0], state))]
+        values = [self.evaluate(a, state) for a in expr.args]
+        if short_name in ("min", "max", "fmin", "fmax") and len(values) == 2:
+            return [(state, self._extreme(short_name, values))]
+        if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
+            return self.unresolved(name, expr, state, values)
+        for position, value in enumerate(values):
+            for mode in host_library.modes_of(short_name, position):
+                for pointer in self.pointers_in(value, state):
+                    obj = self.objects[pointer.place.object]
+                    if self.visible_to_device(state, obj):
+                        self.host_access(state, obj.id, mode, expr.span)
+        if short_name in ("max_element", "min_element", "find", "copy", "begin", "end", "data", "next") and values:
+            if isinstance(values[0], Pointer):
+                return [(state, Pointer(values[0].place, values[0].array, None, values[0].element))]
+            if isinstance(values[0], Instance):
+                found = self.container_method(state, values[0], short_name, (), expr.span)
+                if found is not None:
+                    return [(state, found)]
+        return [(state, Unknown(self.fresh(short_name)))]
+
+    def _malloc(self, name: str, expr: ir.Call, state: State) -> Value:
+        values = [self.evaluate(a, state) for a in expr.args]
+        polys = [v.value for v in values if isinstance(v, Num)]
+        size = polys[-1] if polys else None
+        if name == "calloc" and len(polys) == 2:
+            size = polys[0] * polys[1]
+        if name in ("_mm_malloc",) and polys:
+            size = polys[0]
+        obj = self.object_for(
+            self.identity("alloc", expr.span), name, origin="alloc", memory=Memory.PAGEABLE, size=size
+        )
+        state.clear_below(Place(obj.id))
+        return Pointer(Place(obj.id), True, ZERO, 1)
+
+    def _transparent(self, name: str, arg: Expr, state: State) -> Value:
+        if name == "addressof":
+            return self.evaluate(ir.AddressOf(arg.span, arg), state)
+        place = self.locate(arg, state)
+        if place is not None:
+            held = state.load(place)
+            return held if held is not None else self.load(state, place)
+        return self.evaluate(arg, state)
+
+    def _swap(self, left: Expr, right: Expr, state: State) -> None:
+        a, b = self.locate(left, state), self.locate(right, state)
+        if a is None or b is None:
+            return
+        x, y = self.load(state, a), self.load(state, b)
+        if isinstance(x, Struct) or isinstance(y, Struct):
+            held = list(state.below(a))
+            state.copy_below(b, a)
+            state.clear_below(b)
+            for path, value in held:
+                state.store(Place(b.object, b.path + path), value)
+            return
+        state.store(a, y)
+        state.store(b, x)
+
+    def _make(self, expr: ir.Call, state: State) -> Value:
+        callee = expr.callee
+        given = callee.template[0] if isinstance(callee, ir.Name) and callee.template else None
+        type = (
+            given if isinstance(given, TypeRef) else TypeRef(given.name) if isinstance(given, ir.Name) else TypeRef("?")
+        )
+        if type.dims:
+            return self.evaluate(
+                ir.New(expr.span, TypeRef(type.name, type.args), expr.args[0] if expr.args else None), state
+            )
+        return self.evaluate(ir.New(expr.span, type, None, expr.args), state)
+
+    def _extreme(self, name: str, values: list[Value]) -> Value:
+        a, b = values
+        if isinstance(a, Num) and isinstance(b, Num):
+            larger = at_least(a.value, b.value)
+            if larger is not None:
+                return a if larger == name.endswith("max") else b
+            first, second = sorted((str(a.value), str(b.value)))
+            return Num(symbol(short(f"{name}({first},{second})")))
+        return Unknown(short(f"{name}({key_of(a)},{key_of(b)})"))
+
+    def unresolved(self, name: str, expr: ir.Call, state: State, values: list[Value] | None = None) -> list[Outcome]:
+        """A call that cannot be followed. It may wait for the device and may touch what it is given, unless it merely
+        wraps the status of an API call (`checkCudaErrors(cudaMalloc(...))`)."""
+        wraps_status = any(isinstance(a, ir.Api) for a in expr.args)
+        if values is None:
+            values = [self.evaluate(a, state) for a in expr.args]
+        if wraps_status:
+            return [(state, NULL)]
+        for value in values:
+            for pointer in self.pointers_in(value, state):
+                obj = self.objects[pointer.place.object]
+                if self.visible_to_device(state, obj):
+                    self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)
+        self.machine.may_have_waited(state.order)
+        for arg in expr.args:
+            if isinstance(arg, ir.AddressOf):
+                place = self.locate(arg.operand, state)
+                if place is not None:
+                    self._forget(state, place)
+                    if state.load(place) is None and self.names.record(self.type_of(place)) is None:
+                        state.store(place, Unknown(self.fresh(name)))
+        return [(state, Unknown(self.fresh(name)))]
+
+    # ------------------------------------------------------------------------------------------------- construction
+
+    def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
+        """Initialises a variable of class type, or a plain one, from constructor arguments."""
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is None:
+            for a in args:
+                self.evaluate(a, state)
+            return
+        bare = plain(resolved.name)
+        if not resolved.pointer and bare in CONTAINERS | DEVICE_CONTAINERS and not resolved.dims:
+            instance = self.container(state, place, resolved)
+            state.clear_below(Place(instance.object))
+            self.fill_container(state, instance, args, span)
+            return
+        if bare == "dim3" and not resolved.pointer:
+            for axis, arg in zip("xyz", args, strict=False):
+                state.store(place.field(axis), self.evaluate(arg, state))
+            for axis in "xyz"[len(args) :]:
+                state.store(place.field(axis), Num(number(1)))
+            return
+        record = self.names.record(resolved)
+        if record is None:
+            values = [self.evaluate(a, state) for a in args]
+            if len(values) == 1:
+                self.store_value(state, place, values[0], resolved)
+            return
+        constructors = self._methods(record.name, plain(record.name), len(args))
+        constructors = tuple(f for f in constructors if f.body is not None)
+        if constructors:
+            self._defaults(place, record, state)
+            self.joined(self.enter(constructors[0], place, args, (), span, state), state)
+            return
+        if len(args) == 1 and not isinstance(args[0], ir.InitList):
+            value = self.evaluate(args[0], state)
+            if isinstance(value, Struct):
+                self.store_value(state, place, value)
+                return
+            self._defaults(place, record, state)
+            if record.fields:
+                self.store_value(state, place.field(record.fields[0].name), value)
+            return
+        self._defaults(place, record, state)
+        items = args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else args
+        names = args[0].names if len(args) == 1 and isinstance(args[0], ir.InitList) else ()
+        for position, item in enumerate(items):
+            named = names[position] if position < len(names) else None
+            field = named or (record.fields[position].name if position < len(record.fields) else None)
+            if field is None:
+                self.evaluate(item, state)
+            else:
+                self.initialise(place.field(field), self.type_of(place.field(field)), item, state)
+
+    def initialise(self, place: Place, type: TypeRef | None, init: Expr, state: State) -> None:
+        """`T x = init`."""
+        if isinstance(init, ir.InitList) and type is not None:
+            resolved = self.names.resolve(self.bound_type(type))
+            if resolved is not None and resolved.dims:
+                for k, item in enumerate(init.items):
+                    self.initialise(place.element(number(k)), self.type_of(place.element(number(k))), item, state)
+                return
+            self.construct(place, type, (init,), state, init.span)
+            return
+        self.store_value(state, place, self.evaluate(init, state), type)
+
+    def _defaults(self, place: Place, record: ir.Record, state: State) -> None:
+        """Default member initialisers."""
+        for declaration in record.fields:
+            if declaration.init is not None:
+                self.initialise(place.field(declaration.name), declaration.type, declaration.init, state)
+
+    def destroy(self, place: Place, state: State, span: Span) -> None:
+        """The destructor of a local at the end of its scope."""
+        type = self.names.resolve(self.bound_type(self.objects[place.object].type))
+        if type is None or type.reference:
+            return
+        record = self.names.record(type)
+        if record is None:
+            return
+        destructors = [f for f in self._methods(record.name, "~" + plain(record.name), 0) if f.body is not None]
+        if destructors:
+            self.joined(self.enter(destructors[0], place, (), (), span, state), state)
+
+    def stream_value(self, value: Value, expr: Expr, state: State) -> int:
+        """A stream, converted from a wrapper class where it has a conversion operator."""
+        if isinstance(value, Reference):
+            value = self.load(state, value.place)
+        if isinstance(value, Struct):
+            record = self.names.record(self.names.resolve(self.type_of(value.place)))
+            if record is not None:
+                for name in ("operator cudaStream_t", "operator CUstream"):
+                    found = [f for f in self._methods(record.name, name, 0) if f.body is not None]
+                    if found:
+                        value = self.joined(self.enter(found[0], value.place, (), (), expr.span, state), state)
+                        break
+        return super().stream_value(value, expr, state)

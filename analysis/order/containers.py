@@ -1,0 +1,157 @@
+"""Containers and smart pointers of the C++ standard library (and thrust's vectors): contents, sizes, element access."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.expressions import pointee_of_container
+from stitchcuda.analysis.order.operations import Operations
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.timeline import Mode
+from stitchcuda.analysis.order.values import Instance, Num, Place, Pointer, Reference, Unknown, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, Span
+
+SIZE = "#size"  # the number of elements, kept as a field of the container's object
+
+
+class Containers(Operations):
+    def count_of(self, state: State, obj: int) -> Poly:
+        held = state.load(Place(obj, (SIZE,)))
+        if isinstance(held, Num):
+            return held.value
+        known = self.objects[obj].count
+        return known if known is not None else symbol(f"{self.objects[obj].name}.size@{obj}")
+
+    def set_count(self, state: State, obj: int, count: Poly) -> None:
+        state.store(Place(obj, (SIZE,)), Num(count))
+        target = self.objects[obj]
+        element = self.size(pointee_of_container(target.type))
+        if element is not None and target.buffer is None:
+            target.size = count * element
+
+    def fill_container(self, state: State, instance: Instance, args: tuple[Expr, ...], span: Span) -> None:
+        """`vector(n)`, `vector(n, value)`, `vector{a, b}`, `vector(first, last)`, `vector(other)`."""
+        obj = instance.object
+        if len(args) == 1 and isinstance(args[0], ir.InitList):
+            args = args[0].items
+            listed = True
+        else:
+            listed = False
+        values = [self.evaluate(a, state) for a in args]
+        if not values:
+            self.set_count(state, obj, ZERO)
+            return
+        if listed:
+            for k, value in enumerate(values):
+                self.store_value(state, Place(obj, (number(k),)), value)
+            self.set_count(state, obj, number(len(values)))
+            return
+        first = values[0]
+        if isinstance(first, Instance):
+            self.copy_container(state, first.object, obj)
+            return
+        if isinstance(first, Pointer):
+            self.read_through(state, first, span)
+            self.set_count(state, obj, symbol(self.fresh("count")))
+            return
+        count = first.value if isinstance(first, Num) else symbol(self.fresh("count"))
+        self.set_count(state, obj, count)
+
+    def copy_container(self, state: State, source: int, target: int) -> None:
+        if source == target:
+            return
+        state.clear_below(Place(target))
+        state.copy_below(Place(source), Place(target))
+        self.set_count(state, target, self.count_of(state, source))
+
+    def read_through(self, state: State, pointer: Pointer, span: Span, modes: tuple[Mode, ...] = (Mode.READ,)) -> None:
+        """The host walks over what a pointer points to."""
+        obj = self.objects[pointer.place.object]
+        if self.visible_to_device(state, obj):
+            for mode in modes:
+                self.host_access(state, obj.id, mode, span)
+
+    def container_method(
+        self, state: State, instance: Instance, name: str, args: tuple[Expr, ...], span: Span
+    ) -> Value | None:
+        """None when the method is not a container's."""
+        obj = instance.object
+        match name:
+            case "data" | "begin" | "cbegin":
+                return self._at(obj, ZERO)
+            case "end" | "cend":
+                return self._at(obj, self.count_of(state, obj))
+            case "size" | "length":
+                return Num(self.count_of(state, obj))
+            case "empty":
+                from_size = self.count_of(state, obj)
+                if from_size.constant is not None:
+                    return Num(ONE if from_size.constant == 0 else ZERO)
+                return Unknown(f"{from_size}.empty")
+            case "at" | "operator[]":
+                index = self.evaluate(args[0], state) if args else Num(ZERO)
+                step = index.value if isinstance(index, Num) else symbol(self.fresh("any"))
+                return Reference(self.follow(state, Place(obj, (step,))))
+            case "front":
+                return Reference(self.follow(state, Place(obj, (ZERO,))))
+            case "back":
+                return Reference(self.follow(state, Place(obj, (self.count_of(state, obj) - ONE,))))
+            case "push_back" | "emplace_back" | "append":
+                self._push(state, obj, name, args, span)
+                return Num(ZERO)
+            case "resize" | "assign":
+                values = [self.evaluate(a, state) for a in args]
+                count = values[0].value if values and isinstance(values[0], Num) else symbol(self.fresh("count"))
+                self.set_count(state, obj, count)
+                return Num(ZERO)
+            case "reserve" | "shrink_to_fit" | "fill":
+                for a in args:
+                    self.evaluate(a, state)
+                return Num(ZERO)
+            case "clear":
+                state.clear_below(Place(obj))
+                self.set_count(state, obj, ZERO)
+                return Num(ZERO)
+            case "pop_back":
+                self.set_count(state, obj, self.count_of(state, obj) - ONE)
+                return Num(ZERO)
+        return None
+
+    def _at(self, obj: int, index: Poly) -> Pointer:
+        element = self.size(pointee_of_container(self.objects[obj].type))
+        return Pointer(Place(obj), True, index, element.constant if element is not None else None)
+
+    def _push(self, state: State, obj: int, name: str, args: tuple[Expr, ...], span: Span) -> None:
+        """Appends: in a loop the new element's index is the loop's, so that later loops find it by theirs."""
+        count = self.count_of(state, obj)
+        index = count
+        if self.loop_stack and count.constant is None:
+            index = self.loop_stack[-1].index
+        place = Place(obj, (index,))
+        element = pointee_of_container(self.objects[obj].type)
+        if (
+            name == "emplace_back"
+            and element is not None
+            and self.names.record(self.names.resolve(element)) is not None
+        ):
+            self.construct(place, element, args, state, span)
+        else:
+            for a in args[:1]:
+                self.store_value(state, place, self.evaluate(a, state), element)
+            for a in args[1:]:
+                self.evaluate(a, state)
+        self.set_count(state, obj, count + ONE)
+
+    def smart_pointer_method(self, state: State, place: Place, name: str, args: tuple[Expr, ...]) -> Value | None:
+        held = state.load(place)
+        match name:
+            case "get" | "operator->":
+                return held if held is not None else self.load(state, place)
+            case "release":
+                state.store(place, Num(ZERO))
+                return held if held is not None else Unknown(self.fresh("released"))
+            case "reset":
+                values = [self.evaluate(a, state) for a in args]
+                state.store(place, values[0] if values else Num(ZERO))
+                return Num(ZERO)
+        return None

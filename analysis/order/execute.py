@@ -1,0 +1,93 @@
+"""From a Program to Timelines: one for each entry function, by symbolic execution."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+
+from stitchcuda.analysis.order.loops import Loops
+from stitchcuda.analysis.order.recorder import Frame, Options, OutOfEffort
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.timeline import Cut, Memory, Timeline
+from stitchcuda.analysis.order.values import Identity, Place
+from stitchcuda.analysis.program.ir import Expr, Program, Site, TypeRef
+
+RECURSION_LIMIT = 12_000  # the executor recurses over expressions, statements and calls, each of them bounded
+
+
+class Executor(Loops):
+    def __init__(
+        self,
+        program: Program,
+        options: Options,
+        sources: Mapping[str, bytes] | None = None,
+        cancelled: Callable[[], bool] | None = None,
+    ) -> None:
+        super().__init__(program, options)
+        self._sources = sources or {}
+        self._cancelled = cancelled
+
+    def source_of(self, expr: Expr | None) -> str:
+        if expr is None:
+            return ""
+        function = self.frame.function
+        text = self._sources.get(function.path)
+        if text is None:
+            return ""
+        start, end = function.base + expr.span[0], function.base + expr.span[1]
+        return " ".join(text[start:end].decode("utf-8", "replace").split())
+
+    def run(self, entry: str) -> Timeline:
+        function = self.program.functions[entry]
+        frame = Frame(function, (), [{}])
+        self.frames = [frame]
+        self.executed = {entry}
+        state = State()
+        final: list[State] = []
+        try:
+            if function.record:
+                whose = Identity("parameter", "", "", 0, 0, (), (), f"this:{function.record}")
+                frame.this = Place(self.object_for(whose, "this", type=TypeRef(function.record), origin="parameter").id)
+            for param in function.params:
+                if param.name:
+                    identity = Identity(
+                        "parameter", function.path, entry, param.span[0], param.span[1], (), (), param.name
+                    )
+                    obj = self.object_for(
+                        identity, param.name, type=param.type, origin="parameter", memory=Memory.PAGEABLE
+                    )
+                    frame.scopes[0][param.name] = Place(obj.id)
+            if function.body is not None:
+                final = [s for s, _ in self.run_body(function.body, state)]
+        except (OutOfEffort, RecursionError) as stop:
+            what = str(stop) if isinstance(stop, OutOfEffort) else "nesting too deep"
+            self.cuts.append(Cut(Site(entry, function.path, function.name_span), f"analysis stopped early: {what}"))
+        return self.timeline(entry, final)
+
+
+def execute_entry(
+    program: Program,
+    entry: str,
+    *,
+    options: Options | None = None,
+    sources: Mapping[str, bytes] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> Timeline:
+    """The Timeline of one entry function. `sources` (path -> text) is only used to quote grid and block expressions."""
+    if sys.getrecursionlimit() < RECURSION_LIMIT:
+        sys.setrecursionlimit(RECURSION_LIMIT)
+    return Executor(program, options or Options(), sources, cancelled).run(entry)
+
+
+def execute_program(
+    program: Program,
+    *,
+    options: Options | None = None,
+    sources: Mapping[str, bytes] | None = None,
+    cancelled: Callable[[], bool] | None = None,
+) -> tuple[Timeline, ...]:
+    """One Timeline for each entry of the program."""
+    return tuple(
+        execute_entry(program, entry, options=options, sources=sources, cancelled=cancelled)
+        for entry in program.entries
+    )

@@ -1,0 +1,386 @@
+"""Loops: a few iterations executed one by one, or two arbitrary ones i < j that stand for all.
+
+- A loop of a known small number of iterations is executed as it is.
+- A loop whose body takes its counter modulo a small constant K (ping-pong buffers) is executed for K + 1 consecutive
+  iterations, so that each slot is seen again.
+- Any other loop is executed for two iterations, the second one an unknown distance after the first.
+
+A loop is taken to run at least once: the path around it does no device work and could only hide what the loop does.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from stitchcuda.analysis.order.arithmetic import divide
+from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.recorder import LoopFrame
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.statements import Statements
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.timeline import LoopInfo
+from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr
+
+MAX_PERIOD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """`for (i = start; i < bound; i += step)`."""
+
+    name: str
+    start: Poly | None
+    step: int
+    trip: Poly | None  # number of iterations
+
+
+class Loops(Statements):
+    def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
+        out: list[State] = []
+        for state in states:
+            self.frame.scopes.append({})
+            started = [state] if stmt.init is None else self.execute(stmt.init, [state])
+            for s in started:
+                out += self._run(stmt, s)
+            self.frame.scopes.pop()
+        return self.join(out, keep=False)
+
+    def _run(self, stmt: ir.Loop, state: State) -> list[State]:
+        counter = self._counter(stmt, state)
+        head = stmt.condition if stmt.form != "do" and counter is not None else None
+        if head is not None and state.truth(self.evaluate(head, state)) is False:
+            return [state]
+        trip = counter.trip.constant if counter is not None and counter.trip is not None else None
+        if stmt.form == "range" and counter is None:
+            trip = self._range_length(stmt, state)
+        host_only = self._host_only(stmt)
+        period = 1 if host_only else self._period(stmt, counter)
+        concrete = trip is not None and trip <= self.options.unroll and not host_only
+        loop_id = self._loop_id(stmt, counter, trip, concrete or period > 1)
+        if trip == 0:
+            return [state]
+        name = counter.name if counter is not None else "it"
+        base = symbol(f"{name}@{loop_id}")
+        gap = symbol(f"{name}+@{loop_id}")
+        indexes: list[Poly]
+        if concrete and trip is not None:
+            indexes = [number(r) for r in range(trip)]
+        elif host_only:
+            indexes = [base]
+        elif period > 1:
+            start = counter.start if counter is not None and counter.start is not None else ZERO
+            offset = number(start.constant or 0)
+            indexes = [base * number(period) + offset + number(r) for r in range(period + 1)]
+        else:
+            indexes = [base, base + ONE + gap]
+        return self._iterate(stmt, state, counter, loop_id, indexes, concrete)
+
+    def _iterate(
+        self,
+        stmt: ir.Loop,
+        state: State,
+        counter: Counter | None,
+        loop_id: int,
+        indexes: list[Poly],
+        concrete: bool,
+    ) -> list[State]:
+        frame = self.frame
+        states = [state]
+        finished: list[State] = []
+        endless = False
+        before = state.conditions
+        for iteration, index in enumerate(indexes):
+            self.loop_stack.append(LoopFrame(loop_id, index, iteration))
+            frame.breaks.append([])
+            frame.continues.append([])
+            entered: list[State] = []
+            for s in states:
+                if not concrete:
+                    self._havoc(stmt, s, counter)
+                if counter is not None:
+                    self._set_counter(counter, index, s, concrete, iteration)
+                if stmt.form == "range":
+                    self._bind_target(stmt, s, index)
+                if stmt.form in ("for", "while") and stmt.condition is not None:
+                    test = self.evaluate(stmt.condition, s)
+                    known = s.truth(test)
+                    endless = known is True and isinstance(test, Num) and not concrete
+                    if known is False and iteration > 0:
+                        finished.append(s)
+                        continue
+                    s.assume(test, True)
+                entered.append(s)
+            states = self.execute(stmt.body, entered)
+            broken = frame.breaks.pop()
+            states = self.join(states + frame.continues.pop(), keep=True)
+            for s in broken:
+                s.conditions = before
+            finished += broken
+            for s in states:
+                if stmt.form == "do" and stmt.condition is not None:
+                    self.evaluate(stmt.condition, s)
+                if stmt.step is not None and counter is None:
+                    self.evaluate(stmt.step, s)
+            self._waits_for_all(states, index)
+            self.loop_stack.pop()
+            if not states:
+                break
+        if not endless or not finished:
+            finished += states
+        for s in finished:
+            s.conditions = before
+            if counter is not None:
+                self._leave_counter(counter, s, stmt)
+        return self.join(finished, keep=True)
+
+    # ------------------------------------------------------------------------------------------------------ the header
+
+    def _loop_id(self, stmt: ir.Loop, counter: Counter | None, trip: int | None, unrolled: bool) -> int:
+        site = self.site((stmt.span[0], stmt.body.span[0]))
+        key = (site, self.frame.calls, self.instance())
+        known = self._loops.get(key)
+        if known is None:
+            known = self._loops[key] = len(self.loops)
+            parent = self.loop_stack[-1].id if self.loop_stack else None
+            poly = counter.trip if counter is not None else None if trip is None else number(trip)
+            self.loops.append(LoopInfo(known, site, parent, self.frame.calls, poly, unrolled))
+        return known
+
+    def _counter(self, stmt: ir.Loop, state: State) -> Counter | None:
+        """The counter of a `for` loop of the usual form (and of Python's `for i in range(...)`)."""
+        if stmt.form == "range" and stmt.target is not None and isinstance(stmt.iterable, ir.Call):
+            callee = stmt.iterable.callee
+            if isinstance(callee, ir.Name) and callee.name == "range" and stmt.iterable.args:
+                values = [self.evaluate(a, state) for a in stmt.iterable.args]
+                polys = [v.value if isinstance(v, Num) else None for v in values]
+                start = ZERO if len(polys) == 1 else polys[0]
+                stop = polys[0] if len(polys) == 1 else polys[1]
+                step = 1 if len(polys) < 3 else (polys[2].constant if polys[2] is not None else None)
+                if step is None or step == 0:
+                    return None
+                trip = divide(stop - start, number(step)) if start is not None and stop is not None else None
+                return Counter(stmt.target.name, start, step, trip)
+            return None
+        if stmt.form != "for" or not isinstance(stmt.step, ir.Assign) or not isinstance(stmt.step.target, ir.Name):
+            return None
+        step_value = self.evaluate(stmt.step.value, state)
+        if stmt.step.op not in ("+", "-") or not isinstance(step_value, Num) or not step_value.value.constant:
+            return None
+        step = step_value.value.constant * (1 if stmt.step.op == "+" else -1)
+        name = stmt.step.target.name
+        place = self.variable(name)
+        current = self.load(state, place) if place is not None else None
+        if isinstance(current, Pointer):
+            return None
+        start = current.value if isinstance(current, Num) else None
+        trip = self._trip(stmt.condition, name, start, step, state)
+        return Counter(name, start, step, trip)
+
+    def _trip(self, condition: Expr | None, name: str, start: Poly | None, step: int, state: State) -> Poly | None:
+        if not isinstance(condition, ir.Binary) or start is None:
+            return None
+        left, right, op = condition.left, condition.right, condition.op
+        if isinstance(right, ir.Name) and right.name == name and not (isinstance(left, ir.Name) and left.name == name):
+            left, right = right, left
+            op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
+        if not isinstance(left, ir.Name) or left.name != name or op not in ("<", "<=", ">", ">=", "!="):
+            return None
+        bound = self.evaluate(right, state)
+        if not isinstance(bound, Num):
+            return None
+        span = bound.value - start if step > 0 else start - bound.value
+        if op in ("<=", ">="):
+            span = span + ONE
+        size = abs(step)
+        return span if size == 1 else divide(span + number(size - 1), number(size))
+
+    def _range_length(self, stmt: ir.Loop, state: State) -> int | None:
+        if stmt.iterable is None:
+            return None
+        value = self._iterable(stmt.iterable, state)
+        if isinstance(value, Instance):
+            return self.count_of(state, value.object).constant
+        if isinstance(value, Pointer):
+            type = self.names.resolve(self.bound_type(self.type_of(value.place)))
+            if type is not None and type.dims and type.dims[0] is not None:
+                count = self.evaluate(type.dims[0], state)
+                return count.value.constant if isinstance(count, Num) else None
+        return None
+
+    def _iterable(self, expr: Expr, state: State) -> Value:
+        place = self.locate(expr, state)
+        return self.load(state, place) if place is not None else self.evaluate(expr, state)
+
+    def _bind_target(self, stmt: ir.Loop, state: State, index: Poly) -> None:
+        """`for (T& x : items)`: x is the element at the loop's index."""
+        if stmt.target is None or stmt.iterable is None:
+            return
+        target = stmt.target
+        value = self._iterable(stmt.iterable, state)
+        if isinstance(stmt.iterable, ir.Call) and self._is_range(stmt.iterable):
+            return  # a counter, set elsewhere
+        element = self.element_of(value, index, state) if isinstance(value, Pointer | Instance) else None
+        if element is None:
+            self.bind_local(target.name, target.type, target.span, Unknown(self.fresh(target.name)), state)
+        elif target.type.reference or self.frame.function.language == "python":
+            self.frame.scopes[-1][target.name] = element
+        else:
+            self.bind_local(target.name, target.type, target.span, self.load(state, element), state, moved=True)
+
+    @staticmethod
+    def _is_range(call: ir.Call) -> bool:
+        return isinstance(call.callee, ir.Name) and call.callee.name == "range"
+
+    def _set_counter(self, counter: Counter, index: Poly, state: State, concrete: bool, iteration: int) -> None:
+        value = index
+        if concrete and counter.start is not None:
+            value = counter.start + number(counter.step * iteration)
+        place = self.variable(counter.name)
+        if place is None or (not place.path and self.objects[place.object].origin == "global"):
+            scope = self.frame.scopes[-1]
+            if counter.name not in scope:  # Python: the loop declares it
+                place = self.new_local(counter.name, ir.TypeRef("int"), (0, 0), state)
+        if place is not None:
+            state.store(place, Num(value))
+
+    def _leave_counter(self, counter: Counter, state: State, stmt: ir.Loop) -> None:
+        place = self.variable(counter.name)
+        if place is None:
+            return
+        if counter.trip is not None and counter.start is not None:
+            state.store(place, Num(counter.start + counter.trip * number(counter.step)))
+        else:
+            state.store(place, Num(symbol(self.fresh(counter.name))))
+
+    # -------------------------------------------------------------------------------------------------------- the body
+
+    def _period(self, stmt: ir.Loop, counter: Counter | None) -> int:
+        """The K of `counter % K` in the body; 1 without one."""
+        if counter is None or counter.step != 1:
+            return 1
+        period = 1
+        for node in ir.walk(stmt.body):
+            if isinstance(node, ir.Binary) and node.op in ("%", "&") and self._mentions(node.left, counter.name):
+                value = self.evaluate(node.right, State())
+                k = value.value.constant if isinstance(value, Num) else None
+                if k is None:
+                    continue
+                k = k + 1 if node.op == "&" else k
+                if 1 < k <= MAX_PERIOD:
+                    period = max(period, k)
+        return period
+
+    @staticmethod
+    def _mentions(expr: Expr, name: str) -> bool:
+        return any(isinstance(n, ir.Name) and n.name == name for n in ir.walk(expr))
+
+    def _host_only(self, stmt: ir.Loop) -> bool:
+        """Whether no device work can be reached from the loop."""
+        known = self._host_loops.get(id(stmt))
+        if known is None:
+            known = not any(self._reaches(node) for node in ir.walk(stmt))
+            self._host_loops[id(stmt)] = known
+        return known
+
+    def _reaches(self, node: ir.Expr | ir.Stmt) -> bool:
+        match node:
+            case ir.Launch():
+                return True
+            case ir.Api(kind=kind):
+                return kind is not ir.ApiKind.NEUTRAL
+            case ir.Call(callee=ir.Name(name=name)) | ir.Call(callee=ir.Member(name=name)):
+                uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
+                return any(u in self.program.reaches_cuda for u in uids)
+            case ir.Call():
+                return True
+        return False
+
+    @property
+    def _host_loops(self) -> dict[int, bool]:
+        known: dict[int, bool] = self.__dict__.setdefault("_host_loop_memo", {})
+        return known
+
+    def _havoc(self, stmt: ir.Loop, state: State, counter: Counter | None) -> None:
+        """Numbers that the loop changes are unknown at the head of an arbitrary iteration; handles keep their value,
+        so that what two iterations exchange (ping-pong pointers) is followed."""
+        for name in self._assigned(stmt):
+            place = self.variable(name)
+            if place is None or (counter is not None and name == counter.name):
+                continue
+            place = self.follow(state, place)
+            held = state.load(place)
+            if isinstance(held, Num):
+                state.store(place, Num(symbol(self.fresh(name))))
+            elif isinstance(held, Truth | Unknown):
+                state.store(place, Unknown(self.fresh(name)))
+            elif isinstance(held, Pointer) and held.index is not None and name in self._stepped(stmt):
+                state.store(place, replace(held, index=None))
+
+    def _assigned(self, stmt: ir.Loop) -> frozenset[str]:
+        known = self._assigned_memo.get(id(stmt))
+        if known is None:
+            names = set()
+            for node in ir.walk(stmt):
+                if isinstance(node, ir.Assign) and isinstance(node.target, ir.Name):
+                    names.add(node.target.name)
+                elif isinstance(node, ir.AddressOf) and isinstance(node.operand, ir.Name):
+                    names.add(node.operand.name)
+            known = self._assigned_memo[id(stmt)] = frozenset(names)
+        return known
+
+    def _stepped(self, stmt: ir.Loop) -> frozenset[str]:
+        """Pointers that the loop moves (`p += n`)."""
+        return frozenset(
+            n.target.name
+            for n in ir.walk(stmt)
+            if isinstance(n, ir.Assign) and n.op in ("+", "-") and isinstance(n.target, ir.Name)
+        )
+
+    @property
+    def _assigned_memo(self) -> dict[int, frozenset[str]]:
+        known: dict[int, frozenset[str]] = self.__dict__.setdefault("_assigned_names", {})
+        return known
+
+    # ----------------------------------------------------------------------------------------------- waits for a family
+
+    def _waits_for_all(self, states: list[State], index: Poly) -> None:
+        """A loop that waits for `streams[i]` (or `events[i]`) in every iteration waits for the whole family when it is
+        over: what iteration i did for its own member is done for all of them."""
+        frame = self.loop_stack[-1]
+        for op, kind, handle, conditions in frame.waits:
+            for state in states:
+                if state.conditions[: len(conditions)] != conditions:
+                    continue
+                done = Done()
+                tails: list[int] = []
+                for member in self._family(kind, handle, index):
+                    if kind == "stream":
+                        more, ends = self.machine.stream_work(state.order, member)
+                    else:
+                        more, ends = self.machine.event_work(state.order, member)
+                    done |= more
+                    tails += ends
+                if done.must or done.may:
+                    host_tail = state.order.host_tail
+                    self.edges += self.machine.host_waits_for(state.order, op, done, tuple(dict.fromkeys(tails)))
+                    if host_tail and host_tail[-1] > op:
+                        state.order.host_tail = host_tail
+                    waits = self.ops[op].waits | (done.must & ~(1 << op))
+                    self.ops[op] = replace(self.ops[op], waits=waits)
+
+    def _family(self, kind: str, handle: int, index: Poly) -> list[int]:
+        """The streams (events) that differ from `handle` only in the iteration they were created in."""
+        table = self.streams if kind == "stream" else self.events
+        me = table[handle]
+        out = []
+        for other in table:
+            if other.id == handle or other.site != me.site or other.calls != me.calls or other.site is None:
+                continue
+            if len(other.instance) != len(me.instance):
+                continue
+            differing = [a for a, b in zip(me.instance, other.instance, strict=True) if a != b]
+            if differing and all(d == index for d in differing):
+                out.append(other.id)
+        return out

@@ -1,0 +1,353 @@
+"""Execution of IR statements on several groups of paths."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.arithmetic import NULL, compare, key_of, negate
+from stitchcuda.analysis.order.calls import Calls, Outcome
+from stitchcuda.analysis.order.state import State, differences, merge
+from stitchcuda.analysis.order.timeline import Condition
+from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, Site, Stmt
+
+
+class Statements(Calls):
+    def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
+        raise NotImplementedError
+
+    # ---------------------------------------------------------------------------------------------------------- bodies
+
+    def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
+        frame = self.frame
+        states = self.execute(body, [state])
+        outcomes = [o for o in frame.returns if not o[0].dead]
+        frame.returns = []
+        outcomes += [(s, NULL) for s in states if not s.dead]
+        return self._limited(outcomes)
+
+    def _limited(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Few enough outcomes: ways of ending that differ in nothing that matters are merged."""
+        kept: list[Outcome] = []
+        for state, value in outcomes:
+            for k, (other, other_value) in enumerate(kept):
+                order, handles = differences(other, state)
+                if (not order and not handles and _alike(value, other_value)) or len(kept) >= self.options.max_paths:
+                    merged = value if value == other_value else self._either(value, other_value)
+                    kept[k] = (merge(other, state, self.fresh), merged)
+                    break
+            else:
+                kept.append((state, value))
+        return kept
+
+    def execute(self, stmt: Stmt, states: list[State]) -> list[State]:
+        """The states that reach the end of the statement."""
+        states = [s for s in states if not s.dead]
+        if not states and not isinstance(stmt, ir.Block | ir.Label):
+            return []
+        match stmt:
+            case ir.Block():
+                return self._block(stmt, states)
+            case ir.Evaluate(expr=expr):
+                return [s for state in states for s, _ in self.outcomes(expr, state)]
+            case ir.Declare():
+                return [s for state in states for s in self._declare(stmt, state)]
+            case ir.If():
+                return self._if(stmt, states)
+            case ir.Loop():
+                return self.loop(stmt, states)
+            case ir.Switch():
+                return self._switch(stmt, states)
+            case ir.Return(value=value):
+                for state in states:
+                    self._return(value, state, stmt)
+                return []
+            case ir.Break():
+                if self.frame.breaks:
+                    self.frame.breaks[-1] += states
+                return []
+            case ir.Continue():
+                if self.frame.continues:
+                    self.frame.continues[-1] += states
+                return []
+            case ir.Goto(label=label):
+                self.frame.jumps.setdefault(label, []).extend(states)
+                return []
+            case ir.Label(name=name):
+                return self.join(states + self.frame.jumps.pop(name, []), keep=False)
+            case ir.Throw(value=value):
+                for state in states:
+                    if value is not None:
+                        self.evaluate(value, state)
+                return []
+            case ir.Try(body=body, final=final):
+                # handlers run when something failed: what they do is not part of the program's normal order
+                states = self.execute(body, states)
+                return states if final is None else self.execute(final, states)
+            case ir.PreprocIf():
+                return self._preprocessor(stmt, states)
+        return states
+
+    def _block(self, block: ir.Block, states: list[State]) -> list[State]:
+        scopes = self.frame.scopes
+        if block.scope:
+            scopes.append({})
+        for stmt in block.body:
+            states = self.execute(stmt, states)
+        if block.scope:
+            names = scopes.pop()
+            for place in reversed(list(names.values())):
+                if self._own_storage(place, names):
+                    for state in states:
+                        self.destroy(place, state, block.span)
+        return states
+
+    def _own_storage(self, place: Place, scope: dict[str, Place]) -> bool:
+        return not place.path and self.objects[place.object].identity.kind == "local"
+
+    # -------------------------------------------------------------------------------------------------------- outcomes
+
+    def outcomes(self, expr: Expr, state: State) -> list[Outcome]:
+        """Like `evaluate`, but a call at the top keeps its different endings apart."""
+        found: list[Outcome]
+        match expr:
+            case ir.Call():
+                found = self.call_outcomes(expr, state)
+            case ir.Unary(op="!", operand=operand):
+                found = [(s, negate(v)) for s, v in self.outcomes(operand, state)]
+            case ir.Cast(type=type, operand=operand):
+                found = [(s, self.cast(v, type)) for s, v in self.outcomes(operand, state)]
+            case ir.Assign(value=ir.Call() as value):
+                found = [(s, self.assign_value(expr, v, s)) for s, v in self.outcomes(value, state)]
+            case ir.Binary(op="==" | "!=" as op, left=ir.Call() as left, right=right):
+                found = []
+                for s, v in self.outcomes(left, state):
+                    found.append((s, compare(op, v, self.evaluate(right, s))))
+            case _:
+                found = [(state, self.evaluate(expr, state))]
+        return [(s, v) for s, v in found if not s.dead]
+
+    # ---------------------------------------------------------------------------------------------------- declarations
+
+    def _declare(self, stmt: ir.Declare, state: State) -> list[State]:
+        init = stmt.init
+        if stmt.static and init is not None:
+            return self._static(stmt, state)
+        if stmt.type.reference and init is not None:
+            place = self.locate(init, state)
+            if place is not None:
+                self.frame.scopes[-1][stmt.name] = place
+                return [state]
+        if init is None:
+            place = self.new_local(stmt.name, stmt.type, stmt.span, state)
+            self.construct(place, stmt.type, (), state, stmt.span)
+            return [state]
+        if isinstance(init, ir.Construct):
+            place = self.new_local(stmt.name, stmt.type, stmt.span, state)
+            self.construct(place, stmt.type, init.args, state, stmt.span)
+            return [] if state.dead else [state]
+        if isinstance(init, ir.InitList):
+            place = self.new_local(stmt.name, stmt.type, stmt.span, state)
+            self.initialise(place, stmt.type, init, state)
+            return [] if state.dead else [state]
+        out = []
+        for after, value in self.outcomes(init, state):
+            if isinstance(value, Reference):
+                value = self.load(after, value.place)
+            moved = isinstance(init, ir.Call | ir.Api | ir.New)
+            self.bind_local(stmt.name, stmt.type, stmt.span, value, after, moved=moved)
+            out.append(after)
+        return out
+
+    def _static(self, stmt: ir.Declare, state: State) -> list[State]:
+        """A static local keeps its value between calls: initialised once, on first sight."""
+        frame = self.frame
+        identity = Identity(
+            "global", frame.function.path, frame.function.uid, stmt.span[0], stmt.span[1], (), (), stmt.name
+        )
+        obj = self.object_for(identity, stmt.name, type=stmt.type, origin="local")
+        place = Place(obj.id)
+        frame.scopes[-1][stmt.name] = place
+        if state.load(place) is None and stmt.init is not None:
+            if isinstance(stmt.init, ir.Construct):
+                self.construct(place, stmt.type, stmt.init.args, state, stmt.span)
+            else:
+                self.initialise(place, stmt.type, stmt.init, state)
+        return [state]
+
+    def _return(self, value: Expr | None, state: State, stmt: ir.Return) -> None:
+        frame = self.frame
+        if value is None:
+            self._leave(state, None, stmt)
+            frame.returns.append((state, NULL))
+            return
+        if frame.function.returns.reference:
+            place = self.locate(value, state)
+            if place is not None:
+                self._leave(state, None, stmt)
+                frame.returns.append((state, Reference(place)))
+                return
+        for after, result in self.outcomes(value, state):
+            if isinstance(result, Reference):
+                result = self.load(after, result.place)
+            kept = result.place.object if isinstance(result, Struct) else None
+            self._leave(after, kept, stmt)
+            frame.returns.append((after, result))
+
+    def _leave(self, state: State, kept: int | None, stmt: ir.Return) -> None:
+        """Destructors of the locals of every open scope of the function; the returned object lives on."""
+        for scope in reversed(self.frame.scopes):
+            for place in reversed(list(scope.values())):
+                if place.object != kept and self._own_storage(place, scope):
+                    self.destroy(place, state, stmt.span)
+
+    # -------------------------------------------------------------------------------------------------------- branches
+
+    def _if(self, stmt: ir.If, states: list[State]) -> list[State]:
+        scopes = self.frame.scopes
+        scopes.append({})
+        if stmt.init is not None:
+            states = self.execute(stmt.init, states)
+        out: list[State] = []
+        keep = self._recurs(stmt.condition)
+        for state in states:
+            for after, test in self.outcomes(stmt.condition, state):
+                known = after.truth(test)
+                if known is not None:
+                    branch = stmt.then if known else stmt.otherwise
+                    out += [after] if branch is None else self.execute(branch, [after])
+                    continue
+                out += self._fork(after, test, stmt, keep)
+        scopes.pop()
+        return self.join(out, keep)
+
+    def _fork(self, state: State, test: Value, stmt: ir.If, keep: bool) -> list[State]:
+        before = state.conditions
+        no = state.copy()
+        yes = state
+        site = self.site(stmt.condition.span)
+        yes.assume(test, True)
+        no.assume(test, False)
+        yes.conditions = (*before, Condition(site, key_of(test), True))
+        no.conditions = (*before, Condition(site, key_of(test), False))
+        left = self.execute(stmt.then, [yes])
+        right = [no] if stmt.otherwise is None else self.execute(stmt.otherwise, [no])
+        if not left or not right:  # the other side left for good: what follows is not "under" the condition
+            for s in left + right:
+                s.conditions = before
+            return left + right
+        return self.join(left + right, keep)
+
+    def join(self, states: list[State], keep: bool) -> list[State]:
+        """Merges groups of paths that need not be told apart. With `keep`, ones that did different device work stay
+        apart as long as their number allows."""
+        kept: list[State] = []
+        for state in states:
+            if state.dead:
+                continue
+            for k, other in enumerate(kept):
+                order, handles = differences(other, state)
+                if not handles and (not order or not keep):
+                    kept[k] = merge(other, state, self.fresh)
+                    break
+            else:
+                kept.append(state)
+        while len(kept) > self.options.max_paths:
+            last = kept.pop()
+            kept[-1] = merge(kept[-1], last, self.fresh)
+        return kept
+
+    def _recurs(self, condition: Expr) -> bool:
+        """Whether something that the condition tests is tested elsewhere in the function too: then the branches are
+        correlated, and merging them would invent paths."""
+        function = self.frame.function
+        counts = self._tested.get(function.uid)
+        if counts is None:
+            counts = self._tested[function.uid] = {}
+            body = function.body
+            for node in ir.walk(body) if body is not None else ():
+                if isinstance(node, ir.If | ir.Loop | ir.Conditional) and node.condition is not None:
+                    for name in _names(node.condition):
+                        counts[name] = counts.get(name, 0) + 1
+        return any(counts.get(name, 0) > 1 for name in _names(condition))
+
+    @property
+    def _tested(self) -> dict[str, dict[str, int]]:
+        known: dict[str, dict[str, int]] = self.__dict__.setdefault("_tested_names", {})
+        return known
+
+    def _switch(self, stmt: ir.Switch, states: list[State]) -> list[State]:
+        frame = self.frame
+        out: list[State] = []
+        for state in states:
+            subject = self.evaluate(stmt.subject, state)
+            starts = self._case_starts(stmt, subject, state)
+            has_default = any(not c.labels for c in stmt.cases)
+            frame.breaks.append([])
+            flowing: list[State] = []
+            waiting = {k: state.copy() for k in starts}
+            for k, case in enumerate(stmt.cases):
+                if k in waiting:
+                    entered = waiting[k]
+                    if len(starts) > 1:
+                        text = f"{key_of(subject)} case {k}"
+                        entered.conditions = (*entered.conditions, Condition(self.site(case.span), text, True))
+                    flowing = [*flowing, entered]
+                frame.scopes.append({})
+                for inner in case.body:
+                    flowing = self.execute(inner, flowing)
+                frame.scopes.pop()
+            ended = flowing + frame.breaks.pop()
+            if not starts or (len(starts) == len(stmt.cases) and len(starts) > 1 and not has_default):
+                ended.append(state)
+            for s in ended:
+                s.conditions = state.conditions
+            out += ended
+        return self.join(out, keep=False)
+
+    def _case_starts(self, stmt: ir.Switch, subject: Value, state: State) -> list[int]:
+        """The cases at which execution can enter."""
+        known = subject.value.constant if isinstance(subject, Num) else None
+        if known is None:
+            return list(range(len(stmt.cases)))
+        default = [k for k, c in enumerate(stmt.cases) if not c.labels]
+        for k, case in enumerate(stmt.cases):
+            for label in case.labels:
+                value = self.evaluate(label, state)
+                if isinstance(value, Num) and value.value.constant == known:
+                    return [k]
+        return default
+
+    def _preprocessor(self, stmt: ir.PreprocIf, states: list[State]) -> list[State]:
+        """Every branch of `#if` on paths of its own; one that was chosen stays chosen."""
+        out: list[State] = []
+        for state in states:
+            branches: list[tuple[str, ir.Block | None]] = list(stmt.branches)
+            if not stmt.complete:
+                branches.append(("", None))
+            chosen = [b for b in branches if state.facts.get(f"#if {b[0]}")]
+            left = chosen or [b for b in branches if state.facts.get(f"#if {b[0]}") is not False]
+            for text, block in left:
+                branch = state if len(left) == 1 else state.copy()
+                for other, _ in branches:
+                    if other:
+                        branch.facts[f"#if {other}"] = other == text
+                if block is not None:
+                    site = Site(self.frame.function.uid, self.frame.function.path, block.span)
+                    before = branch.conditions
+                    branch.conditions = (*before, Condition(site, f"#if {text}", True))
+                    ended = self.execute(block, [branch])
+                    for s in ended:
+                        s.conditions = before
+                    out += ended
+                else:
+                    out.append(branch)
+        return self.join(out, keep=True)
+
+
+def _alike(a: Value, b: Value) -> bool:
+    plain = (Num, Unknown)
+    return a == b or (isinstance(a, plain) and isinstance(b, plain) and not isinstance(a, Instance))
+
+
+def _names(expr: Expr) -> set[str]:
+    return {n.name for n in ir.walk(expr) if isinstance(n, ir.Name | ir.Member)}
