@@ -9,7 +9,6 @@ with the recorder in gpu_busy.cpp.
 """
 
 import argparse
-import concurrent.futures
 import datetime
 import json
 import os
@@ -146,28 +145,21 @@ def measure_busy(program, images, count, recorder, repeat):
     }
 
 
-def sanitize(programs, images):
-    """Results of the sanitizer tools on each program, all at once; None without the tools."""
+def sanitize(programs, images, count):
+    """Results of the sanitizer tools on each program, one after the other, as they come."""
     sanitizer = shutil.which("compute-sanitizer")
     if sanitizer is None:
-        return None
-
-    def one(case):
-        name, tool = case
-        started = time.monotonic()
-        done = subprocess.run([sanitizer, "--tool", tool, "--error-exitcode", "9",
-                               programs[name], images], text=True, capture_output=True)
-        lines = [line.strip("= ") for line in (done.stdout + done.stderr).splitlines()
-                 if "SUMMARY" in line]
-        return {"exit": done.returncode, "summary": lines[-1] if lines else "",
-                "images": 2, "seconds": round(time.monotonic() - started, 1)}
-
-    cases = [(name, tool) for name in programs for tool in SANITIZER_TOOLS]
-    with concurrent.futures.ThreadPoolExecutor(len(cases)) as pool:
-        results = dict(zip((f"{name} {tool}" for name, tool in cases), pool.map(one, cases)))
-    for case, result in results.items():
-        print(f"{case}: {result}", flush=True)
-    return results
+        sys.exit("no compute-sanitizer on the PATH")
+    for tool in SANITIZER_TOOLS:
+        for name, program in programs.items():
+            started = time.monotonic()
+            done = subprocess.run([sanitizer, "--tool", tool, "--error-exitcode", "9", program,
+                                   images], text=True, capture_output=True)
+            lines = [line.strip("= ") for line in (done.stdout + done.stderr).splitlines()
+                     if "SUMMARY" in line]
+            yield f"{name} {tool}", {"exit": done.returncode,
+                                     "summary": lines[-1] if lines else "", "images": count,
+                                     "seconds": round(time.monotonic() - started, 1)}
 
 
 def machine(nvcc):
@@ -183,6 +175,11 @@ def machine(nvcc):
             "cpu": model or platform.machine(), "cpu_cores": os.cpu_count()}
 
 
+def write(path, report):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(report, indent=2) + "\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", required=True, type=Path, help="where to write the results")
@@ -190,17 +187,19 @@ def main():
     parser.add_argument("--repeat", type=int, default=7, help="timed runs of each program")
     parser.add_argument("--arch", default="sm_90", help="GPU architecture for nvcc")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
-    parser.add_argument("--sanitize", action="store_true",
-                        help="also run compute-sanitizer on two images")
+    parser.add_argument("--sanitize", type=int, default=0, metavar="N",
+                        help="also run compute-sanitizer on N images (takes minutes)")
     options = parser.parse_args()
-    few = max(2, options.images // 8)
+    if options.images < 8:
+        parser.error("at least 8 images are needed")
+    few = options.images // 8
 
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         naive, expert, recorder = build(options.nvcc, options.arch, folder)
         programs = {"naive": naive, "expert": expert}
         sets = {}
-        for count in (2, few, options.images):
+        for count in (few, options.images):
             sets[count] = folder / f"images_{count}"
             run([naive, "--make-images", sets[count], "--count", count])
         images = sets[options.images]
@@ -240,20 +239,29 @@ def main():
                 "recorded": measure_busy(program, images, options.images, recorder, 3),
                 "per_image": per_image(*counted, few, options.images),
             }
-        report["sanitizer"] = sanitize(programs, sets[2]) if options.sanitize else None
-    ratio = (report["naive"]["ms_per_image"]["median"]
-             / report["expert"]["ms_per_image"]["median"])
-    report["naive_to_expert_ms_per_image"] = round(ratio, 3)
-    report["naive_to_expert_span"] = round(
-        report["naive"]["recorded"]["span_ms"]["median"]
-        / report["expert"]["recorded"]["span_ms"]["median"], 3)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(report, indent=2) + "\n")
-    for name in ("naive", "expert"):
-        print(f"{name}: {report[name]['ms_per_image']['median']} ms per image, "
-              f"busy {report[name]['recorded']['busy_ms_per_image']} ms per image, "
-              f"span {report[name]['recorded']['span_ms']['median']} ms")
-    print(f"naive / expert: {ratio:.2f}")
+        ratio = (report["naive"]["ms_per_image"]["median"]
+                 / report["expert"]["ms_per_image"]["median"])
+        report["naive_to_expert_ms_per_image"] = round(ratio, 3)
+        report["naive_to_expert_span"] = round(
+            report["naive"]["recorded"]["span_ms"]["median"]
+            / report["expert"]["recorded"]["span_ms"]["median"], 3)
+        write(options.json, report)
+        for name in programs:
+            print(f"{name}: {report[name]['ms_per_image']['median']} ms per image, "
+                  f"busy {report[name]['recorded']['busy_ms_per_image']} ms per image, "
+                  f"span {report[name]['recorded']['span_ms']['median']} ms")
+        print(f"naive / expert: {ratio:.2f}", flush=True)
+
+        if options.sanitize:
+            count = options.sanitize
+            run([naive, "--make-images", folder / "sanitize", "--count", count])
+            report["sanitizer"] = {}
+            for case, result in sanitize(programs, folder / "sanitize", count):
+                print(f"{case}: {result}", flush=True)
+                report["sanitizer"][case] = result
+                write(options.json, report)
+            if any(result["exit"] != 0 for result in report["sanitizer"].values()):
+                sys.exit("the sanitizer found errors")
 
 
 if __name__ == "__main__":
