@@ -118,23 +118,24 @@ def compare(op: str, left: Value, right: Value) -> Value:
     known = _known(op, left, right)
     if known is not None:
         return TRUE if known else NULL
-    a, b = key_of(left), key_of(right)
     match op:
         case "<":
-            return _atom(a, "<", b)
+            return _less(left, right)
         case ">":
-            return _atom(b, "<", a)
+            return _less(right, left)
         case ">=":
-            return negate(_atom(a, "<", b))
+            return negate(_less(left, right))
         case "<=":
-            return negate(_atom(b, "<", a))
-    first, second = sorted((a, b))
-    same = _atom(first, "==", second)
+            return negate(_less(right, left))
+    first, second = sorted((key_of(left), key_of(right)))
+    difference = left.value - right.value if isinstance(left, Num) and isinstance(right, Num) else None
+    same = Truth("atom", short(f"({first}=={second})"), (), difference, difference is not None)
     return same if op == "==" else negate(same)
 
 
-def _atom(a: str, op: str, b: str) -> Truth:
-    return Truth("atom", short(f"({a}{op}{b})"))
+def _less(a: Value, b: Value) -> Truth:
+    low = b.value - a.value - ONE if isinstance(a, Num) and isinstance(b, Num) else None
+    return Truth("atom", short(f"({key_of(a)}<{key_of(b)})"), (), low)
 
 
 def _known(op: str, left: Value, right: Value) -> bool | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.expressions import pointee_of_container
+from stitchcuda.analysis.order.names import CONTAINERS, plain
 from stitchcuda.analysis.order.operations import Operations
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
@@ -128,16 +129,19 @@ class Containers(Operations):
         if self.loop_stack and count.constant is None:
             index = self.loop_stack[-1].index
         place = Place(obj, (index,))
-        element = pointee_of_container(self.objects[obj].type)
-        if (
-            name == "emplace_back"
-            and element is not None
-            and self.names.record(self.names.resolve(element)) is not None
-        ):
+        element = self.names.resolve(pointee_of_container(self.objects[obj].type))
+        nested = element is not None and not element.pointer and plain(element.name) in CONTAINERS
+        record = self.names.record(element) is not None
+        if element is not None and (nested or record) and (name == "emplace_back" or not args):
             self.construct(place, element, args, state, span)
         else:
             for a in args[:1]:
-                self.store_value(state, place, self.evaluate(a, state), element)
+                value = self.evaluate(a, state)
+                if isinstance(value, Instance) and nested and element is not None:  # a copy of its contents
+                    self.read_through(state, Pointer(Place(value.object), True), span)
+                    self.copy_container(state, value.object, self.container(state, place, element).object)
+                else:
+                    self.store_value(state, place, value, element)
             for a in args[1:]:
                 self.evaluate(a, state)
         self.set_count(state, obj, count + ONE)

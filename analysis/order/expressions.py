@@ -43,6 +43,7 @@ from stitchcuda.analysis.order.values import (
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
 
+GAP = "+"  # ends the name of the unknown distance between two iterations
 ANYWHERE = Range()
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
 
@@ -686,12 +687,22 @@ class Expressions(Recorder):
                 return
             case Pointer() if type is not None and (type.pointer or plain(type.name) in SMART_POINTERS):
                 value = self.retype(value, pointee(type) if type.pointer else (type.args[0] if type.args else None))
+                self._name_after(value, place)
             case Reference(place=target):
                 value = self.load(state, target)
         if place.path == () or not isinstance(value, Struct):
             if self.names.record(type) is not None:
                 state.clear_below(place)
             state.store(place, value)
+
+    def _name_after(self, pointer: Pointer, place: Place) -> None:
+        """An allocation made by a helper is known by the variable that its caller keeps it in."""
+        obj = self.objects[pointer.place.object]
+        depth = len(self.frame.calls)
+        if obj.origin == "alloc" and depth < obj.named_at and pointer.index == ZERO and not pointer.place.path:
+            obj.name = self.display(place)
+            obj.named_at = depth
+            self.refresh_buffer(obj.id)
 
     def copy_record(self, state: State, source: Place, target: Place) -> None:
         """Copies a record's contents; containers in it are copied too, as far as they are known by name."""
@@ -782,8 +793,12 @@ def pointee_of_container(type: TypeRef | None) -> TypeRef | None:
 
 
 def index_text(index: Poly) -> str:
-    """An index without the executor's marks."""
-    return (
-        "+".join("*".join(([str(c)] if c != 1 or not m else []) + [s.split("@")[0] for s in m]) for m, c in index.terms)
-        or "0"
-    )
+    """An index in the user's words: a later iteration's `i` is still called i."""
+    names = [s.split("@")[0] for mono, _ in index.terms for s in mono]
+    if any(name.endswith(GAP) for name in names):
+        return next(name for name in names if not name.endswith(GAP))
+    parts = []
+    for mono, coefficient in index.terms:
+        factors = [s.split("@")[0] for s in mono]
+        parts.append("*".join(([str(coefficient)] if coefficient != 1 or not mono else []) + factors))
+    return "+".join(parts) or "0"

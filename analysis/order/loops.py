@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.arithmetic import divide
+from stitchcuda.analysis.order.expressions import GAP
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
@@ -63,7 +64,7 @@ class Loops(Statements):
             return [state]
         name = counter.name if counter is not None else "it"
         base = symbol(f"{name}@{loop_id}")
-        gap = symbol(f"{name}+@{loop_id}")
+        gap = symbol(f"{name}{GAP}@{loop_id}")
         indexes: list[Poly]
         if concrete and trip is not None:
             indexes = [number(r) for r in range(trip)]
@@ -75,7 +76,8 @@ class Loops(Statements):
             indexes = [base * number(period) + offset + number(r) for r in range(period + 1)]
         else:
             indexes = [base, base + ONE + gap]
-        return self._iterate(stmt, state, counter, loop_id, indexes, concrete)
+        after = indexes[-1] + ONE if period > 1 else None
+        return self._iterate(stmt, state, counter, loop_id, indexes, concrete, after)
 
     def _iterate(
         self,
@@ -85,6 +87,7 @@ class Loops(Statements):
         loop_id: int,
         indexes: list[Poly],
         concrete: bool,
+        after: Poly | None,
     ) -> list[State]:
         frame = self.frame
         states = [state]
@@ -128,12 +131,25 @@ class Loops(Statements):
             if not states:
                 break
         if not endless or not finished:
-            finished += states
+            finished += self._over(stmt, counter, states, after)
         for s in finished:
             s.conditions = before
             if counter is not None:
                 self._leave_counter(counter, s, stmt)
-        return self.join(finished, keep=True)
+        return self.join(finished, keep=False)
+
+    def _over(self, stmt: ir.Loop, counter: Counter | None, states: list[State], after: Poly | None) -> list[State]:
+        """The states that can leave the loop at its head, now that its condition fails (`after`: the next index)."""
+        if counter is None or after is None or stmt.condition is None or stmt.form != "for":
+            return states
+        left = []
+        for s in states:
+            self._set_counter(counter, after, s, False, 0)
+            test = self.evaluate(stmt.condition, s)
+            if s.truth(test) is not True:
+                s.assume(test, False)
+                left.append(s)
+        return left or states
 
     # ------------------------------------------------------------------------------------------------------ the header
 

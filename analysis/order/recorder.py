@@ -153,6 +153,7 @@ class Recorder:
         if known is not None:
             return self.objects[known]
         made = Object(len(self.objects), identity, name, type, origin, memory.value, **details)
+        made.named_at = len(self.frames[-1].calls) if self.frames else 0
         self._objects[identity] = made.id
         self.objects.append(made)
         return made
@@ -189,7 +190,7 @@ class Recorder:
         if obj.buffer is not None:
             old = self.buffers[obj.buffer]
             self.buffers[obj.buffer] = replace(
-                old, memory=Memory(obj.memory), size=obj.size, alloc_op=obj.alloc_op, device=obj.device
+                old, name=obj.name, memory=Memory(obj.memory), size=obj.size, alloc_op=obj.alloc_op, device=obj.device
             )
 
     def stream_for(self, identity: Identity, name: str, kind: StreamKind, blocking: bool | None, flags: str = "",

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 from stitchcuda.analysis.order import machine
 from stitchcuda.analysis.order.machine import OrderState
-from stitchcuda.analysis.order.symbolic import symbol
+from stitchcuda.analysis.order.symbolic import ONE, Poly, symbol
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Handle, Instance, Num, Place, Pointer, Step, Truth, Unknown, Value
 
 Path = tuple[Step, ...]
+MAX_BOUNDS = 24
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class State:
     memory: dict[int, dict[Path, Value]] = field(default_factory=dict)
     owned: set[int] = field(default_factory=set)
     facts: dict[str, bool] = field(default_factory=dict)
+    bounds: tuple[Poly, ...] = ()  # polynomials known to be >= 0 on these paths
     conditions: tuple[Condition, ...] = ()
     device: int | None = 0
     current_stream: int | None = None  # Python frontends: the stream of `with stream:`
@@ -38,6 +40,7 @@ class State:
             dict(self.memory),
             set(),
             dict(self.facts),
+            self.bounds,
             self.conditions,
             self.device,
             self.current_stream,
@@ -111,7 +114,8 @@ class State:
 
     def _truth(self, t: Truth) -> bool | None:
         if t.op == "atom":
-            return self.facts.get(t.key)
+            known = self.facts.get(t.key)
+            return known if known is not None or t.low is None else self._from_bounds(t.low, t.exact)
         answers = [self._truth(p) for p in t.parts]
         if t.op == "not":
             return None if answers[0] is None else not answers[0]
@@ -120,13 +124,31 @@ class State:
             return absorbing
         return None if None in answers else not absorbing
 
+    def _from_bounds(self, low: Poly, exact: bool) -> bool | None:
+        """Whether `low >= 0` (or `low == 0`) follows from one known bound."""
+        if exact:  # only "not equal" is looked for: strictly above or below
+            above, below = low - ONE, -low - ONE
+            return False if any((p - b).nonnegative() for b in self.bounds for p in (above, below)) else None
+        against = -low - ONE
+        for bound in self.bounds:
+            if (low - bound).nonnegative():
+                return True
+            if (against - bound).nonnegative():
+                return False
+        return None
+
     def assume(self, value: Value, outcome: bool) -> None:
         """Records a branch decision."""
         match value:
             case Num(value=poly) if poly.constant is None:
                 self.facts[str(poly)] = outcome
-            case Truth(op="atom", key=key):
+            case Truth(op="atom", key=key, low=low, exact=exact):
                 self.facts[key] = outcome
+                if low is not None and len(self.bounds) < MAX_BOUNDS:
+                    if not exact:
+                        self.bounds += (low,) if outcome else (-low - ONE,)
+                    elif outcome:
+                        self.bounds += (low, -low)
             case Truth(op="not", parts=parts):
                 self.assume(parts[0], not outcome)
             case Truth(op=op, parts=parts) if (op == "and") == outcome:
@@ -183,6 +205,7 @@ def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
         memory,
         set(),
         facts,
+        tuple(p for p in a.bounds if p in b.bounds),
         a.conditions[:common],
         a.device if a.device == b.device else None,
         a.current_stream if a.current_stream == b.current_stream else None,

@@ -227,8 +227,9 @@ class Statements(Calls):
         site = self.site(stmt.condition.span)
         yes.assume(test, True)
         no.assume(test, False)
-        yes.conditions = (*before, Condition(site, key_of(test), True))
-        no.conditions = (*before, Condition(site, key_of(test), False))
+        text = self.source_of(stmt.condition) or key_of(test)
+        yes.conditions = (*before, Condition(site, text, True))
+        no.conditions = (*before, Condition(site, text, False))
         left = self.execute(stmt.then, [yes])
         right = [no] if stmt.otherwise is None else self.execute(stmt.otherwise, [no])
         if not left or not right:  # the other side left for good: what follows is not "under" the condition

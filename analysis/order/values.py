@@ -38,11 +38,14 @@ class Num:
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """A truth value that is not known: an atom by name, or a combination. `op` is "atom", "not", "and" or "or"."""
+    """A truth value that is not known: an atom by name, or a combination. `op` is "atom", "not", "and" or "or". An atom
+    that compares numbers is true when `low` >= 0 and false when it is not; with `exact`, when it is 0."""
 
     op: str
     key: str = ""
     parts: tuple[Truth, ...] = ()
+    low: Poly | None = None
+    exact: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +154,7 @@ class Object:
     device: int | None = 0
     pooled: bool = False
     alloc_op: int | None = None
+    named_at: int = 0  # call depth of the variable it is named after
     buffer: int | None = None  # its Timeline buffer, once an op touched it
 
 
