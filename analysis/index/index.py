@@ -11,14 +11,14 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.merge import EntryFindings, merge
-from stitchcuda.analysis.order.execute import execute_program
+from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
-from stitchcuda.analysis.program import cuda, cupy
+from stitchcuda.analysis.program import cuda
 from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
@@ -95,7 +95,6 @@ class Index:
             module = self._module(path, problems)
             if module is not None:
                 modules.append(module)
-                problems += module.problems
         program = link(modules)
         problems += program.problems
         sources = {path: file.text for path, file in self._files.items()}
@@ -104,7 +103,7 @@ class Index:
         for uid in program.entries:
             if cancel is not None and cancel():
                 return self._cancelled()
-            entry = self._entry(uid, program, shape, sources, problems)
+            entry = self._entry(uid, program, shape, sources, problems, cancel)
             if entry is not None:
                 entries[uid] = entry
         self._entries = entries
@@ -123,6 +122,8 @@ class Index:
         file.lowered_for = key
         try:
             if _is_python(path):
+                from stitchcuda.analysis.program import cupy
+
                 file.module = cupy.lower_module(path, file.text)
             else:
                 file.module = cuda.lower_module(path, file.text, macros=macros, cache=self._lowering)
@@ -162,13 +163,19 @@ class Index:
     # ------------------------------------------------------------------------------------------------------- one entry
 
     def _entry(
-        self, uid: str, program: Program, shape: bytes, sources: Mapping[str, bytes], problems: list[Problem]
+        self,
+        uid: str,
+        program: Program,
+        shape: bytes,
+        sources: Mapping[str, bytes],
+        problems: list[Problem],
+        cancel: Cancel | None,
     ) -> _Entry | None:
         known = self._entries.get(uid)
         if known is not None and known.shape == shape and known.digests == _digests(program, known.timeline):
             return known
         try:
-            (timeline,) = execute_program(replace(program, entries=(uid,)), options=self._options)
+            timeline = execute_entry(program, uid, options=self._options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
             found = tuple(f for rule in RULES for f in rule.check(given))
         except Exception as error:

@@ -40,6 +40,10 @@ _NOT_A_CHECK = frozenset(b"if while for switch return sizeof assert static_cast 
 _CHECKED = re.compile(rb"([A-Za-z_][\w:]*\(\s*)(?=cuda[A-Z]\w*\s*\()")
 
 
+_TRAILING = re.compile(rb"\s*(//.*|/\*.*\*/\s*)?")
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
+
+
 @dataclass(frozen=True)
 class Body:
     """A function with its text."""
@@ -129,39 +133,55 @@ def checked(body: Body, call: str, near: int) -> str:
 
 def before(body: Body, statement: Span, lines: list[str]) -> Edit:
     """Insert lines before a statement, at its indentation."""
-    start = _line_start(body.text, statement[0])
-    indent = body.text[start : statement[0]]
+    begin, _ = extent(body, statement)
+    start = _line_start(body.text, begin)
+    indent = body.text[start:begin]
     if indent.strip() or start == 0:
-        text = "".join(f"{line} " for line in lines)
-        return Edit(_site(body, (statement[0], statement[0])), text)
+        return Edit(_site(body, (begin, begin)), "".join(f"{line} " for line in lines))
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
     return Edit(_site(body, (start, start)), text)
 
 
 def after(body: Body, statement: Span, lines: list[str]) -> Edit:
     """Insert lines after a statement, at its indentation."""
-    end = _statement_end(body.text, statement)
-    start = _line_start(body.text, statement[0])
-    indent = body.text[start : statement[0]]
+    begin, end = extent(body, statement)
+    start = _line_start(body.text, begin)
+    indent = body.text[start:begin]
     rest_end = body.text.find(b"\n", end)
     rest = body.text[end : rest_end if rest_end >= 0 else len(body.text)]
-    if indent.strip() or rest_end < 0 or not re.fullmatch(rb"\s*(//.*|/\*.*\*/\s*)?", rest):
+    if indent.strip() or rest_end < 0 or not _TRAILING.fullmatch(rest):
         return Edit(_site(body, (end, end)), "".join(f" {line}" for line in lines))
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
     return Edit(_site(body, (rest_end + 1, rest_end + 1)), text)
 
 
 def remove(body: Body, statement: Span) -> Edit:
-    """Delete a statement, and its lines when nothing else stands on them."""
-    end = _statement_end(body.text, statement)
-    start = _line_start(body.text, statement[0])
+    """Delete a statement, and its lines with a comment behind it when nothing else stands on them."""
+    begin, end = extent(body, statement)
+    start = _line_start(body.text, begin)
     line_end = body.text.find(b"\n", end)
-    alone = not body.text[start : statement[0]].strip() and line_end >= 0 and not body.text[end:line_end].strip()
-    return Edit(_site(body, (start, line_end + 1) if alone and start > 0 else (statement[0], end)), "")
+    alone = not body.text[start:begin].strip() and line_end >= 0 and bool(_TRAILING.fullmatch(body.text[end:line_end]))
+    return Edit(_site(body, (start, line_end + 1) if alone and start > 0 else (begin, end)), "")
 
 
 def statement_text(body: Body, statement: Span) -> str:
-    return body.slice((statement[0], _statement_end(body.text, statement)))
+    return body.slice(extent(body, statement))
+
+
+def extent(body: Body, statement: Span) -> Span:
+    """A statement as it is written: with its semicolon, which a macro call's span leaves out, and for a declarator the
+    whole declaration it stands in."""
+    text, (begin, end) = body.text, statement
+    lead = text[max(text.rfind(mark, 0, begin) for mark in (b";", b"{", b"}")) + 1 : begin]
+    words = _COMMENT.sub(b" ", lead)
+    if words.strip() and not words.rstrip().endswith((b":", b")")) and b"#" not in words:
+        begin -= len(lead) - len(re.match(rb"\s*((//[^\n]*|/\*.*?\*/)\s*)*", lead, re.DOTALL)[0])  # type: ignore[index]
+        closing = text.find(b";", end)
+        return begin, closing + 1 if closing >= 0 else end
+    if text[end - 1 : end] != b";":
+        following = re.compile(rb"\s*;").match(text, end)
+        end = following.end() if following else end
+    return begin, end
 
 
 def replace(body: Body, span: Span, text: str) -> Edit:
@@ -225,15 +245,6 @@ def _around(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
 
 def _line_start(text: bytes, at: int) -> int:
     return text.rfind(b"\n", 0, at) + 1
-
-
-def _statement_end(text: bytes, statement: Span) -> int:
-    """With its semicolon, which a macro call's span may leave out."""
-    end = statement[1]
-    if text[end - 1 : end] in (b";", b"}"):
-        return end
-    following = re.compile(rb"\s*;").match(text, end)
-    return following.end() if following else end
 
 
 def _closing(text: bytes, opening: int) -> int | None:

@@ -56,7 +56,7 @@ _USES = DEVICE_WORK | {ApiKind.PREFETCH}
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.timeline, _USES, _RELEASES, _any_use):
+    for race in races(given.program, given.timeline, _USES, _RELEASES, _any_use):
         yield _finding(given, race)
 
 

@@ -53,7 +53,7 @@ _ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.timeline, DEVICE_WORK, _HOST_READ, _read_of_device_write):
+    for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, _read_of_device_write):
         if not polls(given.program, race.later):
             yield _finding(given, race)
 

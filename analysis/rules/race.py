@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stitchcuda.analysis.order.alias import Conflict, conflict
+from stitchcuda.analysis.order.alias import Conflict, alias, conflict
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO
-from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Op, Shape, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Memory, Op, Shape, StreamKind, Timeline
+from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.ir import ApiKind, Program
 from stitchcuda.analysis.rules.finding import Confidence
 
 DEVICE_WORK = frozenset(
@@ -49,7 +50,11 @@ def weaker(a: Confidence, b: Confidence) -> Confidence:
 
 
 def races(
-    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind], choose: Choose
+    program: Program,
+    timeline: Timeline,
+    earlier_kinds: frozenset[ApiKind],
+    later_kinds: frozenset[ApiKind],
+    choose: Choose,
 ) -> list[Race]:
     """The races whose ops are of the given kinds and whose accesses `choose` takes, one a pair of sites and buffer, the
     most confident first. Pairs that another pair implies are left out: when the same later op also races with something
@@ -64,7 +69,11 @@ def races(
             if clash.first is not first or clash.second is not second:
                 continue
             race = Race(
-                earlier, later, clash, timeline.buffers[second.buffer], confidence(timeline, earlier, later, clash)
+                earlier,
+                later,
+                clash,
+                timeline.buffers[second.buffer],
+                confidence(program, timeline, earlier, later, clash),
             )
             key = (earlier.site, later.site, memory_key(race.buffer))
             known = found.get(key)
@@ -73,13 +82,15 @@ def races(
     return _without_implied(timeline, list(found.values()))
 
 
-def confidence(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
+def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """How sure a race between two ops that may overlap is."""
     level = Confidence.CERTAIN
-    if clash.same is not True:
+    freed = later.kind in MAY_WAIT and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
+    if clash.same is not True and not freed:
         level = weaker(level, _partial(timeline, clash))
-    if Certainty.MAY in (clash.first.certainty, clash.second.certainty):
-        level = Confidence.POSSIBLE
+    for op, access in ((earlier, clash.first), (later, clash.second)):
+        if access.certainty is Certainty.MAY:
+            level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
     if not (earlier.certain and later.certain):
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
@@ -94,6 +105,12 @@ def confidence(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> C
 
 def _texts(op: Op) -> set[str]:
     return {c.text for c in op.conditions}
+
+
+def _depends_on_data(program: Program, op: Op) -> bool:
+    """A kernel that is here and whose access stands behind a test of its data: some run makes it."""
+    uids = program.by_name.get(op.kernel.rsplit("::", 1)[-1].split("<")[0], ()) if op.kind is ApiKind.LAUNCH else ()
+    return bool(uids) and not any(kernel_effects(program, uid).calls_unknown for uid in uids)
 
 
 def exclusive(a: Op, b: Op) -> bool:
@@ -147,8 +164,18 @@ def _partial(timeline: Timeline, clash: Conflict) -> Confidence:
 
 
 def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
-    """W8: a free in between waits in practice but is not promised to; anything else that may have waited is unknown
-    code."""
+    """An upload from pageable memory returns when its source is staged, which is not yet the end of the copy (C1, C6).
+    W8: a free in between waits in practice but is not promised to. Anything else that may have waited is unknown code."""
+    pageable = any(timeline.buffers[a.buffer].memory is Memory.PAGEABLE for a in earlier.accesses)
+    others = timeline.may_wait[later.id] >> (earlier.id + 1)  # work issued after the copy that may be done as well
+    if (
+        earlier.kind is ApiKind.COPY
+        and earlier.copy_kind == "h2d"
+        and pageable
+        and not others
+        and later.stream is not None
+    ):
+        return Confidence.LIKELY
     for op in timeline.ops:
         if (
             op.kind in MAY_WAIT

@@ -48,21 +48,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.timeline import Op, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.order.timeline import Op
+from stitchcuda.analysis.program.ir import Site
 from stitchcuda.analysis.rules import edits, wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.waits import (
     EXPLICIT,
     checked_next,
     device_work,
-    host_needs,
     members,
     newly_done,
+    nothing_between,
     plain_statement,
     quiet_kernel,
     region_is_plain,
-    stream_ordered,
+    waits_for,
 )
 
 CODE = "redundant-sync"
@@ -76,81 +76,64 @@ def check(given: RuleInput) -> Iterator[Finding]:
         if op.kind in EXPLICIT:
             by_site[op.site].append(op)
     for waits in by_site.values():
-        covers = [_made_needless_by(given, wait, work) for wait in waits]
-        if all(c is not None for c in covers) and covers[0] is not None:
-            yield _finding(given, waits[0], *covers[0])
+        if all(_candidate(given, wait, work) for wait in waits):
+            continue
+        waits.clear()
+    idle: set[Site] = set()
+    for site, waits in by_site.items():
+        befores = [_wait_before(given, wait, work) for wait in waits]
+        if befores and befores[0] is not None and None not in befores:
+            idle.add(site)
+            yield _finding(given, waits[0], befores[0], earlier=True)
+    for site, waits in by_site.items():
+        behinds = [_wait_behind(given, wait, work, idle) for wait in waits] if site not in idle else []
+        if behinds and behinds[0] is not None and None not in behinds:
+            yield _finding(given, waits[0], behinds[0], earlier=False)
 
 
-def _made_needless_by(given: RuleInput, wait: Op, work: int) -> tuple[Op, bool] | None:
-    """The other wait that makes this one needless, and whether that comes earlier; None when it is needed or unclear."""
+def _candidate(given: RuleInput, wait: Op, work: int) -> bool:
+    """The wait is a plain statement on a path that is fully known, waits for something, and nothing printed before it."""
     line = given.timeline
     body = plain_statement(given, wait)
     if body is None or not wait.certain or line.cuts or checked_next(body, wait, given.program):
-        return None
-    if not all(quiet_kernel(given.program, line.ops[k]) for k in members(line.earlier[wait.id] & work)):
-        return None
-    awaited = wait.waits & work
-    if not awaited:
-        return None
-    pending = newly_done(line, wait, work)
-    if line.may_wait[wait.id] & pending:
-        return None
-    if not pending:
-        before = [o for o in line.ops if _waits_for(line, o, awaited) and line.earlier[wait.id] >> o.id & 1]
-        if not before or not region_is_plain(given, before[-1], wait):
-            return None
-        return before[-1], True
-    return _later_wait(given, wait, pending)
+        return False
+    printed = line.earlier[wait.id] & work
+    return bool(wait.waits & work) and all(quiet_kernel(given.program, line.ops[k]) for k in members(printed))
 
 
-def _later_wait(given: RuleInput, wait: Op, pending: int) -> tuple[Op, bool] | None:
+def _wait_before(given: RuleInput, wait: Op, work: int) -> Op | None:
+    """The last earlier call that waited for all this one waits for."""
     line = given.timeline
+    awaited = wait.waits & work
+    if newly_done(line, wait, work):
+        return None
+    before = [o for o in line.ops if line.earlier[wait.id] >> o.id & 1 and waits_for(line, o, awaited)]
+    return before[-1] if before and region_is_plain(given, before[-1], wait) else None
+
+
+def _wait_behind(given: RuleInput, wait: Op, work: int, idle: set[Site]) -> Op | None:
+    """The next wait in the same round that waits for the same work, when nothing in between needs that work done."""
+    line = given.timeline
+    pending = newly_done(line, wait, work)
+    if not pending or line.may_wait[wait.id] & pending:
+        return None
     done = [line.ops[k] for k in members(pending)]
     if any(op.conditions != wait.conditions for op in done):
         return None  # the user asks for this wait in a case of its own
     for later in line.ops:
-        if not line.earlier[later.id] >> wait.id & 1 or not _waits_for(line, later, pending):
+        if not line.earlier[later.id] >> wait.id & 1 or not waits_for(line, later, pending) or later.site in idle:
             continue
-        same_round = later.loop == wait.loop and later.iteration == wait.iteration
-        if (
-            later.conditions != wait.conditions
-            or (later.loop is not None and not same_round)
-            or later.site == wait.site
-        ):
+        if later.conditions != wait.conditions or later.site == wait.site:
             continue
-        if not region_is_plain(given, wait, later) or not _nothing_between(line, wait, later, done):
+        if later.loop != wait.loop or later.iteration != wait.iteration:
+            continue  # a wait in a loop is the business of sync-in-loop
+        if not region_is_plain(given, wait, later) or not nothing_between(line, wait, later, done):
             return None
-        return later, False
+        return later
     return None
 
 
-def _nothing_between(line: Timeline, wait: Op, later: Op, done: list[Op]) -> bool:
-    numbers = [op.id for op in done]
-    for op in line.ops:
-        if (
-            op.id in (wait.id, later.id)
-            or not line.earlier[op.id] >> wait.id & 1
-            or line.earlier[op.id] >> later.id & 1
-        ):
-            continue
-        if host_needs(line, op, numbers):
-            return False
-        enqueued = op.stream is not None and op.kind not in EXPLICIT
-        if enqueued and not all(stream_ordered(line, first, op) for first in done):
-            return False
-    return True
-
-
-def _waits_for(line: Timeline, op: Op, work: int) -> bool:
-    """The host does not go on behind this op before that work is done (W1-W3, C3)."""
-    if op.kind in EXPLICIT:
-        return op.waits & work == work
-    if op.kind is ApiKind.COPY and not op.asynchronous and op.copy_kind == "d2h":
-        return all(stream_ordered(line, line.ops[k], op) for k in members(work))
-    return False
-
-
-def _finding(given: RuleInput, wait: Op, other: Op, earlier: bool) -> Finding:
+def _finding(given: RuleInput, wait: Op, other: Op, *, earlier: bool) -> Finding:
     if earlier:
         message = f"`{wait.api}` waits for nothing: {wording.operation(other)} already waited for all of this work"
         related = Related(other.site, "this call already waited for it")

@@ -53,7 +53,7 @@ CODE = "stream-race-raw"
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.timeline, DEVICE_WORK, DEVICE_WORK, _read_after_write):
+    for race in races(given.program, given.timeline, DEVICE_WORK, DEVICE_WORK, _read_after_write):
         yield _finding(given, race)
 
 

@@ -55,13 +55,17 @@ from stitchcuda.analysis.rules.waits import (
     host_needs,
     members,
     newly_done,
+    nothing_between,
     plain_statement,
     quiet_kernel,
+    region_is_plain,
     span_is_plain,
     stream_ordered,
+    waits_for,
 )
 
 CODE = "sync-in-loop"
+_WORK = (ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
@@ -73,7 +77,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
             by_site[op.site].append(op)
     for waits in by_site.values():
         if all(_needless(given, wait, work) for wait in waits):
-            yield _finding(given, waits[0])
+            yield _finding(given, waits[-1])
 
 
 def _needless(given: RuleInput, wait: Op, work: int) -> bool:
@@ -85,8 +89,8 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
     if loop is None or body is None or checked_next(body, wait, given.program):
         return False
     pending = [line.ops[k] for k in members(newly_done(line, wait, work))]
-    launched = [op for op in pending if op.kind in (ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH)]
-    if not launched or not all(_inside(line, op, wait.loop) and op.conditions == wait.conditions for op in pending):
+    inside = [op for op in pending if _inside(line, op, wait.loop)]  # in the first round there may be earlier work too
+    if not any(op.kind in _WORK for op in inside) or any(op.conditions != wait.conditions for op in inside):
         return False
     if not all(quiet_kernel(given.program, op) for op in pending):
         return False
@@ -154,8 +158,26 @@ def _finding(given: RuleInput, wait: Op) -> Finding:
     )
 
 
+def _wait_behind(given: RuleInput, wait: Op) -> Op | None:
+    """A wait of the same function behind the loop that covers the loop's work before anything needs it."""
+    assert wait.loop is not None
+    line = given.timeline
+    work = device_work(line)
+    done = [line.ops[k] for k in members(wait.waits & work) if _inside(line, line.ops[k], wait.loop)]
+    bits = sum(1 << op.id for op in done)
+    outer = line.loops[wait.loop].parent
+    for later in line.ops:
+        if later.loop != outer or later.function != wait.function or not line.earlier[later.id] >> wait.id & 1:
+            continue
+        if later.iteration == wait.iteration[:-1] and waits_for(line, later, bits):
+            plain = region_is_plain(given, wait, later) and nothing_between(line, wait, later, done)
+            return later if plain else None
+    return None
+
+
 def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
     assert wait.loop is not None
+    covered = _wait_behind(given, wait)
     loop = _statement(given, wait.loop)
     body = edits.body_of(given, wait.function)
     if loop is None or body is None or given.timeline.loops[wait.loop].site.function != wait.function:
@@ -165,6 +187,9 @@ def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
     if not found or not around:
         return ()
     statement = found[-1][0].span
+    if covered is not None:
+        title = f"Remove `{wait.api}`: {wording.operation(covered)} behind the loop waits for the same work"
+        return (Fix(title, (edits.remove(body, statement),), preferred=True),)
     written = edits.statement_text(body, statement)
     if "\n" in written:
         return ()

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
+from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
@@ -56,6 +57,7 @@ _HARMLESS = re.compile(
     r"|floorf?|logf?|expf?|sinf?|cosf?|cuda\w*Error\w*|dim3|make_\w+|size|begin|end|data|empty|push_back|emplace_back|c_str"
     r"|swap|get|operator\W.*)$"
 )
+_ERROR_CHECK = re.compile(r"last\w*err|check\w*err|err\w*check", re.IGNORECASE)
 _USED = re.compile(rb"=[^=]|\breturn\b|\b(if|while|switch|for)\s*\(|\?")
 
 
@@ -108,32 +110,39 @@ def host_needs(timeline: Timeline, op: Op, work: Iterable[int]) -> bool:
     return False
 
 
-def quiet_kernel(program: Program, op: Op, seen: set[str] | None = None) -> bool:
-    """A launch whose kernel neither prints nor asserts: only a wait makes those visible."""
+def nothing_between(line: Timeline, wait: Op, later: Op, done: list[Op]) -> bool:
+    """No op after `wait` and before `later` needs that work to be done, but for its place in stream order."""
+    numbers = [op.id for op in done]
+    for op in line.ops:
+        if (
+            op.id in (wait.id, later.id)
+            or not line.earlier[op.id] >> wait.id & 1
+            or line.earlier[op.id] >> later.id & 1
+        ):
+            continue
+        if host_needs(line, op, numbers):
+            return False
+        enqueued = op.stream is not None and op.kind not in EXPLICIT
+        if enqueued and not all(stream_ordered(line, first, op) for first in done):
+            return False
+    return True
+
+
+def waits_for(line: Timeline, op: Op, work: int) -> bool:
+    """The host does not go on behind this op before that work is done (W1-W3, C3)."""
+    if op.kind in EXPLICIT:
+        return op.waits & work == work
+    if op.kind is ApiKind.COPY and not op.asynchronous and op.copy_kind == "d2h":
+        return all(stream_ordered(line, line.ops[k], op) for k in members(work))
+    return False
+
+
+def quiet_kernel(program: Program, op: Op) -> bool:
+    """A launch whose kernel is here and neither prints nor asserts: only a wait makes those visible."""
     if op.kind is not ApiKind.LAUNCH:
         return True
-    return _quiet(program, op.kernel, set() if seen is None else seen)
-
-
-def _quiet(program: Program, name: str, seen: set[str]) -> bool:
-    name = _last(name)
-    if name in seen:
-        return True
-    seen.add(name)
-    uids = program.by_name.get(name, ())
-    if not uids:
-        return False
-    for uid in uids:
-        function = program.functions[uid]
-        for node in walk(function.body) if function.body is not None else ():
-            if not isinstance(node, Call):
-                continue
-            callee = callee_name(node)
-            if _last(callee) in ("printf", "assert", "__trap", "trap", "__assert_fail", "vprintf"):
-                return False
-            if _last(callee) in program.by_name and not _quiet(program, callee, seen):
-                return False
-    return True
+    uids = program.by_name.get(_last(op.kernel), ())
+    return bool(uids) and not any(kernel_effects(program, uid).prints for uid in uids)
 
 
 def callee_name(call: Call) -> str:
@@ -156,7 +165,7 @@ def plain_statement(given: RuleInput, wait: Op) -> Body | None:
         return None
     start = wait.site.span[0]
     lead = body.text[max(body.text.rfind(mark, 0, start) for mark in (b";", b"{", b"}")) + 1 : start]
-    return None if _USED.search(lead) else body
+    return None if _USED.search(re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", lead, flags=re.DOTALL)) else body
 
 
 def checked_next(body: Body, wait: Op, program: Program) -> bool:
@@ -168,12 +177,29 @@ def checked_next(body: Body, wait: Op, program: Program) -> bool:
     following = [c for c in children(parent) if c.span[0] >= statement.span[1]]
     if not following:
         return False
-    for node in walk(following[0]):
-        if isinstance(node, Api) and "Error" in node.name:
-            return True
-        if isinstance(node, Call) and (_notable(program, node, set()) or "rror" in callee_name(node)):
-            return True
-    return False
+    return any(_asks_for_error(program, node, set()) or _takes_time(node) for node in walk(following[0]))
+
+
+def _takes_time(node: Stmt | Expr) -> bool:
+    if isinstance(node, Api):
+        return node.kind in (ApiKind.ELAPSED_TIME, ApiKind.EVENT_RECORD)
+    return isinstance(node, Call) and bool(_TIMER.search(callee_name(node)))
+
+
+def _asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
+    if isinstance(node, Api):
+        return node.name in ("cudaGetLastError", "cudaPeekAtLastError")
+    if not isinstance(node, Call):
+        return False
+    name = _last(callee_name(node))
+    uids = program.by_name.get(name, ())
+    if not uids:
+        return bool(_ERROR_CHECK.search(name)) and not any(isinstance(n, Api) for n in walk(node))
+    if name in seen:
+        return False
+    seen.add(name)
+    bodies = [program.functions[uid].body for uid in uids]
+    return any(_asks_for_error(program, inner, seen) for body in bodies if body is not None for inner in walk(body))
 
 
 def region_is_plain(given: RuleInput, start: Op, end: Op) -> bool:

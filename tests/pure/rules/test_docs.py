@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from stitchcuda.analysis.rules import RULES, documentation
 from stitchcuda.analysis.rules.finding import Rule
 
