@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
+from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Program, Site
 
@@ -30,7 +32,6 @@ class Lines:
     def __init__(self, program: Program, sources: Mapping[str, bytes]) -> None:
         self._program = program
         self._sources = sources
-        self._starts: dict[str, list[int]] = {}
 
     def of(self, site: Site) -> int:
         """0 when the file's text is not at hand."""
@@ -45,10 +46,9 @@ def execution_graph(
 ) -> ExecutionGraph:
     """The graph of all entries' Timelines, or the part of it that runs inside `function` (a name, qualified or not).
     `sources` holds the text of the program's files, for line numbers."""
-    builder = _Builder(program, sources)
-    for timeline in timelines:
-        builder.add(timeline, function)
-    return ExecutionGraph(tuple(builder.nodes), tuple(builder.edges), tuple(builder.loops))
+    builder = GraphBuilder()
+    builder.add_program(timelines, program, sources, function)
+    return builder.graph()
 
 
 @dataclass(slots=True)
@@ -69,17 +69,33 @@ class _Labels:
         return f"{label} #{number}"
 
 
-class _Builder:
-    def __init__(self, program: Program, sources: Mapping[str, bytes]) -> None:
-        self.program = program
-        self.lines = Lines(program, sources)
+class GraphBuilder:
+    """Collects one graph from several programs: ids and stream labels are shared out among all of them."""
+
+    def __init__(self) -> None:
+        self.program = Program({}, {})
+        self.lines = Lines(self.program, {})
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
         self.loops: list[GraphLoop] = []
         self._labels = _Labels({})
         self._timelines = 0
 
-    def add(self, timeline: Timeline, function: str | None) -> None:
+    def add_program(
+        self,
+        timelines: Iterable[Timeline],
+        program: Program,
+        sources: Mapping[str, bytes],
+        function: str | None = None,
+    ) -> None:
+        self.program, self.lines = program, Lines(program, sources)
+        for timeline in timelines:
+            self._add(timeline, function)
+
+    def graph(self) -> ExecutionGraph:
+        return ExecutionGraph(tuple(self.nodes), tuple(self.edges), tuple(self.loops))
+
+    def _add(self, timeline: Timeline, function: str | None) -> None:
         self._timelines += 1
         occurrences: dict[int, list[Op]] = {}
         for op in timeline.ops:
@@ -114,10 +130,8 @@ class _Builder:
             info = timeline.loops[index]
             names[index] = f"l{len(self.loops) + 1}"
             parent = names.get(info.parent) if info.parent is not None else None
-            trip = str(info.trip) if info.trip is not None else None
-            self.loops.append(
-                GraphLoop(names[index], parent, info.site.path, self.lines.of(info.site), trip, len(info.calls))
-            )
+            line, trip = self.lines.of(info.site), _amount(info.trip)
+            self.loops.append(GraphLoop(names[index], parent, info.site.path, line, trip, len(info.calls)))
         return names
 
     # -------------------------------------------------------------------------------------------------------- nodes
@@ -128,7 +142,7 @@ class _Builder:
         labels = [self._stream_label(timeline, s) for s in streams]
         created = timeline.streams[streams[0]] if streams else None
         events = dict.fromkeys(timeline.events[o.event].name for o in ops if o.event is not None)
-        sizes = {str(o.bytes) if o.bytes is not None else None for o in ops}
+        sizes = {_amount(o.bytes) for o in ops}
         devices = {o.device for o in ops}
         return GraphNode(
             id=name,
@@ -181,10 +195,23 @@ class _Builder:
         name = stream.name or "stream"
         if name == LEGACY_LABEL:
             name = f"default of device {stream.device}" if stream.kind is StreamKind.LEGACY else "stream"
+        if stream.instance and all(p.constant is not None for p in stream.instance):
+            name += "".join(f"[{p}]" for p in stream.instance)  # made in a loop: which round
         candidates = [name]
         if stream.site is not None and (line := self.lines.of(stream.site)):
             candidates.append(f"{name} (line {line})")
         return self._labels.claim((self._timelines, index), candidates)
+
+
+_INTERNAL = re.compile(r"@\d+")  # tells apart variables of one name
+_UNNAMED = re.compile(r"-|(?:^|[^\w.])[a-z]+\.\d+(?![\w.])")  # a number that the program has no name for
+
+
+def _amount(value: Poly | None) -> str | None:
+    """A number or formula in the program's own names; None when it holds something that has none."""
+    if value is None or any(_UNNAMED.match(s) for s in value.symbols):
+        return None
+    return _INTERNAL.sub("", str(value))
 
 
 def _returns_done(op: Op) -> bool:

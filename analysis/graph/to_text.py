@@ -6,8 +6,11 @@ and waits closes each entry.
 
 from __future__ import annotations
 
+import os.path
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
+from typing import TypeAlias
 
 from stitchcuda.analysis.graph.model import LEGACY_LABEL, ExecutionGraph, GraphLoop, GraphNode
 
@@ -43,6 +46,34 @@ def to_text(graph: ExecutionGraph) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+Group: TypeAlias = tuple[tuple[str, ...], list[GraphNode]]
+
+
+def _same_work(a: Group, b: Group) -> bool:
+    if len(a[0]) != len(b[0]) or a[0][:-1] != b[0][:-1] or len(a[1]) != len(b[1]) or not a[1][0].calls:
+        return False
+    return (
+        a[1][0].calls[-1].path == b[1][0].calls[-1].path
+        and all(
+            (x.path, x.line, x.api, x.stream, x.kernel, x.condition, len(x.calls))
+            == (y.path, y.line, y.api, y.stream, y.kernel, y.condition, len(y.calls))
+            for x, y in zip(a[1], b[1], strict=True)
+        )
+        and a[1][0].loop == b[1][0].loop
+    )
+
+
+def _stacked(nodes: Sequence[GraphNode]) -> GraphNode:
+    sizes = {n.bytes for n in nodes}
+    return replace(
+        nodes[0],
+        reads=tuple(dict.fromkeys(name for n in nodes for name in n.reads)),
+        writes=tuple(dict.fromkeys(name for n in nodes for name in n.writes)),
+        made=tuple(dict.fromkeys(name for n in nodes for name in n.made)),
+        bytes=sizes.pop() if len(sizes) == 1 else None,
+    )
+
+
 class _Story:
     def __init__(self, graph: ExecutionGraph) -> None:
         self.nodes = {n.id: n for n in graph.nodes}
@@ -56,7 +87,7 @@ class _Story:
         self.home = nodes[0].calls[0].path if nodes[0].calls else nodes[0].path
         lines = [f"{entry} ({self.home})"]
         context: list[str] = []
-        for heads, group in groupby(nodes, key=self._heads):
+        for heads, group in self._repeated([(h, list(g)) for h, g in groupby(nodes, key=self._heads)]):
             shared = 0
             while shared < min(len(context), len(heads)) and context[shared] == heads[shared]:
                 shared += 1
@@ -64,10 +95,28 @@ class _Story:
                 lines.append(f"{'  ' * (depth + 1)}{heads[depth]}")
             context = list(heads)
             indent = "  " * (len(heads) + 1)
-            lines += [f"{indent}{sentence}" for sentence in self._sentences(list(group))]
+            lines += [f"{indent}{sentence}" for sentence in self._sentences(group)]
         return lines + [f"  {line}" for line in self._summary(nodes)]
 
     # ------------------------------------------------------------------------------------------------------ grouping
+
+    def _repeated(self, groups: Sequence[Group]) -> Iterator[Group]:
+        """Calls of one function that follow each other and do the same to different memory are told as one."""
+        position = 0
+        while position < len(groups):
+            heads, nodes = groups[position]
+            end = position + 1
+            while end < len(groups) and _same_work(groups[position], groups[end]):
+                end += 1
+            if end - position > 1:
+                calls = [g[1][0].calls[-1] for g in groups[position:end]]
+                places = self._where(calls[0].path, calls[0].line)
+                if calls[-1].line != calls[0].line:
+                    places = f"{places.replace('line ', 'lines ')}-{calls[-1].line}"
+                heads = (*heads[:-1], f"In {calls[0].callee}, called {len(calls)} times at {places}:")
+                nodes = [_stacked([g[1][k] for g in groups[position:end]]) for k in range(len(nodes))]
+            yield heads, nodes
+            position = end
 
     def _heads(self, node: GraphNode) -> tuple[str, ...]:
         """The headings a node stands under: calls and loops around it, outermost first, in source order of nesting."""
@@ -91,7 +140,10 @@ class _Story:
         return chain[::-1]
 
     def _where(self, path: str, line: int) -> str:
-        return f"line {line}" if path == self.home else f"{path}:{line}"
+        if path == self.home:
+            return f"line {line}"
+        folder = os.path.dirname(self.home)
+        return f"{path.removeprefix(folder + '/') if folder else path}:{line}"
 
     # ----------------------------------------------------------------------------------------------------- sentences
 
@@ -122,7 +174,10 @@ class _Story:
                 names += [f"`{name}`{size}" for name in node.made or node.writes or node.reads] or ["memory"]
         stream = members[0].stream
         suffix = f", stream-ordered on {_stream(stream)}" if stream and kind in ("alloc", "free") else ""
-        return "the host " + LISTED[kind].format(_join(dict.fromkeys(names))) + suffix
+        listed = list(dict.fromkeys(names))
+        if len(listed) > MOST_NAMES:
+            listed = [*listed[: MOST_NAMES - 1], f"{len(listed) - MOST_NAMES + 1} others"]
+        return "the host " + LISTED[kind].format(_join(listed)) + suffix
 
     def _one(self, node: GraphNode) -> str:
         on = f" on {_stream(node.stream)}" if node.stream else ""
@@ -135,7 +190,8 @@ class _Story:
                 way = COPY_WORDS.get(node.copy_kind or "", "direction not known")
                 size = f", {node.bytes} bytes" if node.bytes else ""
                 waits = "; the host waits until it is done" if node.blocks_host else "; the host goes on"
-                return f"{_names(node.reads)} is copied to {_names(node.writes)} ({way}{size}){on}{waits}{tail}"
+                verb = "are" if len(node.reads) > 1 else "is"
+                return f"{_names(node.reads)} {verb} copied to {_names(node.writes)} ({way}{size}){on}{waits}{tail}"
             case "memset":
                 return f"{_names(node.writes)} is filled{on}{tail}"
             case "event_record":
@@ -218,8 +274,13 @@ def _stream(label: str | None) -> str:
     return "the default stream" if label == LEGACY_LABEL else f"stream `{label}`" if label else "the host"
 
 
+MOST_NAMES = 6
+
+
 def _names(names: Iterable[str]) -> str:
     listed = [f"`{name}`" for name in names]
+    if len(listed) > MOST_NAMES:
+        listed = [*listed[: MOST_NAMES - 1], f"{len(listed) - MOST_NAMES + 1} others"]
     return _join(listed) if listed else "memory that is not known"
 
 

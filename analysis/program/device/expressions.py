@@ -101,10 +101,9 @@ class DeviceExpressions(DeviceGuards, ABC):
                     return self._constant(name)
                 if len(locations) == 1 and isinstance(cell := locations[0], int) and self._cells[cell].array:
                     return Value(places=frozenset({Place(f"c:{cell}", element=self._cells[cell].type.name)}))
-                if any(isinstance(x, Place) and x.root.startswith("s:") for x in locations):
-                    declared = self._environment.symbols[calls.bare(name)]
-                    if declared.type.dims:
-                        return Value(places=frozenset(x for x in locations if isinstance(x, Place)))
+                symbols = [x for x in locations if isinstance(x, Place) and x.root.startswith("s:")]
+                if any(self._environment.symbols[x.root[2:]].type.dims and not x.member for x in symbols):
+                    return Value(places=frozenset(symbols))
                 return self._read_all(locations, flags)
             case ir.Member(base=ir.Name(name=base), name=name) if base in calls.THREAD_WORDS | calls.DIMENSION_WORDS:
                 return Value(symbol(f"{base}.{name}"), thread=base in calls.THREAD_WORDS)
