@@ -96,7 +96,9 @@ ncclCommFinalize                neutral - / may-sync
 ncclCommAbort                   neutral - / may-sync
 """
 
-_LIBRARY = re.compile(r"(cublasLt|cublasXt|cublas|cufftXt|cufft|cudnn|curand|cusparse|cusolver(?:Dn|Sp|Rf|Mg)?|nccl)[A-Z]\w*$")
+_LIBRARY = re.compile(
+    r"(cublasLt|cublasXt|cublas|cufftXt|cufft|cudnn|curand|cusparse|cusolver(?:Dn|Sp|Rf|Mg)?|nccl)[A-Z]\w*$"
+)
 # Functions that only make, describe, configure or ask: they neither enqueue nor wait.
 _QUIET = re.compile(
     r"Create|Destroy|Get(?!Vector|Matrix)|Set(?!Vector|Matrix|Tensor$)|Init|Descr|Descriptor|bufferSize|BufferSize|"

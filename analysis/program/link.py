@@ -70,9 +70,7 @@ def link(modules: Iterable[Module], *, targets: Iterable[Iterable[str]] | None =
 # ---------------------------------------------------------------------------------------------------------- resolution
 
 
-def resolve(
-    program: Program, from_path: str, name: str, argc: int, record: str | None = None
-) -> tuple[Function, ...]:
+def resolve(program: Program, from_path: str, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
     """The definitions a call may mean. `record` is the class of the object a method is called on; a qualified `name`
     says the class or namespace itself. Several results are overloads or branches of `#if`; none means unknown."""
     name = name.removeprefix("::")
@@ -128,12 +126,13 @@ def _accepts(program: Program, function: Function, argc: int) -> bool:
         return False
     if argc >= sum(1 for p in params[:most] if p.default is None):
         return True
-    for uid in program.declarations.get(function.name, ()):
-        prototype = program.functions[uid]
-        if len(prototype.params) == len(params) and prototype.record == function.record:
-            if argc >= sum(1 for p in prototype.params[:most] if p.default is None):
-                return True
-    return False
+    prototypes = (program.functions[uid] for uid in program.declarations.get(function.name, ()))
+    return any(
+        len(p.params) == len(params)
+        and p.record == function.record
+        and argc >= sum(1 for each in p.params[:most] if each.default is None)
+        for p in prototypes
+    )
 
 
 def _nearest(program: Program, from_path: str, candidates: list[Function]) -> list[Function]:
@@ -305,7 +304,11 @@ def _entries(
     uncalled = [
         f.uid
         for f in program.functions.values()
-        if f.uid in reaching and f.uid not in callers and f.space in _HOST and f.path not in covered and f.uid not in seen
+        if f.uid in reaching
+        and f.uid not in callers
+        and f.space in _HOST
+        and f.path not in covered
+        and f.uid not in seen
     ]
     return (*roots, *uncalled)
 

@@ -69,7 +69,9 @@ def show_expr(node: Expr) -> str:
     """One expression on one line."""
     match node:
         case Const(value=value):
-            return {None: "null", True: "true", False: "false"}[value] if isinstance(value, bool | None) else repr(value)
+            return (
+                {None: "null", True: "true", False: "false"}[value] if isinstance(value, bool | None) else repr(value)
+            )
         case Name(name=name, template=template):
             return name + _template(template)
         case Member(base=Deref(operand=base), name=name, template=template):
@@ -103,7 +105,11 @@ def show_expr(node: Expr) -> str:
             return f"({show_type(type_)}){show_expr(operand)}"
         case InitList(items=items, names=names):
             spelled = names or (None,) * len(items)
-            return "{" + ", ".join((f".{n} = " if n else "") + show_expr(i) for n, i in zip(spelled, items, strict=True)) + "}"
+            return (
+                "{"
+                + ", ".join((f".{n} = " if n else "") + show_expr(i) for n, i in zip(spelled, items, strict=True))
+                + "}"
+            )
         case Lambda():
             captures = [node.default_capture] if node.default_capture else []
             captures += [f"&{n}" for n in node.by_reference] + list(node.by_copy)
@@ -130,7 +136,8 @@ def show_expr(node: Expr) -> str:
 
 def _params(params: tuple[Param, ...]) -> str:
     return ", ".join(
-        f"{show_type(p.type)} {p.name}".strip() + (f" = {show_expr(p.default)}" if p.default is not None else "") for p in params
+        f"{show_type(p.type)} {p.name}".strip() + (f" = {show_expr(p.default)}" if p.default is not None else "")
+        for p in params
     )
 
 

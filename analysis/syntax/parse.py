@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import tree_sitter_cuda
 from tree_sitter import Language, Node, Parser, Tree
@@ -79,7 +80,9 @@ def error_bytes(root: Node) -> int:
 # ----------------------------------------------------------------------------------------------------------- tier one
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#(?:[^\n\\]|\\[^\n]|\\\r?\n)*", re.MULTILINE)
-_CALL_LIKE = re.compile(rb"\b(?:__align__|__attribute__|__cluster_dims__|__block_size__|__maxnreg__|_Pragma|__declspec)\s*\(")
+_CALL_LIKE = re.compile(
+    rb"\b(?:__align__|__attribute__|__cluster_dims__|__block_size__|__maxnreg__|_Pragma|__declspec)\s*\("
+)
 _BOUNDS = re.compile(rb"\b__launch_bounds__\s*\(")
 _AFTER_LAMBDA = re.compile(rb"(\])((?:\s*\b__(?:device|host|global|forceinline)__\b)+)")
 _TYPENAME = re.compile(rb"(?:(?<=[(=,{!&|?:])|(?<=return))(\s*)\btypename\b")
@@ -89,13 +92,25 @@ _BEFORE_DECL = re.compile(
     rb"([ \t]*)((?:[A-Z][A-Z0-9_]{2,}[ \t]+)+)(?=[A-Za-z_:][\w:<>,]*[ \t*&]+[\w:~*&]|for\b|while\b|[A-Z]\w*[ \t]*[{:])",
     re.MULTILINE,
 )
-_CAPS_CALL = re.compile(rb"\b[A-Z][A-Z0-9_]{2,}[ \t]*\(([^;{}()]*)\)")
+_CAPS_CALL = re.compile(
+    rb"\b(?!(?:return|sizeof|if|while|for|switch|alignof|decltype|typeid|operator)\b)"
+    rb"(?:[A-Z][A-Z0-9_]{2,}[ \t]*\(([^;{}()]*)\)|\w+[ \t]*\(([^;{}()]*,[^;{}()]*)\))"
+)
 _TYPE_ARG = re.compile(rb"(?<=[(,])(\s*)(int|float|double|char|short|long|bool|void|unsigned|half)(?=\s*[,)])")
 _EMPTY_DEFINE = re.compile(
     rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)(?:[ \t]+((?:inline|static|extern|const|constexpr|__\w+__|__attribute__\s*\(\(.*\)\)"
     rb"|__declspec\s*\(\w+\)|__forceinline|\[\[\w+\]\]|[ \t])+))?[ \t]*(?://[^\n]*)?\r?$",
     re.MULTILINE,
 )
+_NEW_POINTERS = re.compile(rb"\bnew\b\s*(?:const\s+)?[\w:]+(?:<[\w:, ]*>)?\s*(\*[\s*]*)(?=\[)")
+_NEW_CONST = re.compile(rb"\bnew\s+(const)\b")
+_MACRO_AT_END = re.compile(rb"[;{}][ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*\r?(\n)(?![ \t]*[#.?:+\-*/%&|=<>,)\]])")
+_EXTERN_C = re.compile(
+    rb"^[ \t]*#[ \t]*if(?:def[ \t]+__cplusplus|[ \t]+defined[ \t(]*__cplusplus\)?)[ \t]*\r?\n\s*(extern\s+\"C\"\s*\{|\})"
+    rb"\s*(?:/\*.*?\*/|//[^\n]*)?\s*#[ \t]*endif",
+    re.MULTILINE,
+)
+_TYPEID = re.compile(rb"\btypeid\b(?=\s*\()")
 _NOT_NEWLINE = re.compile(rb"[^\n\r]")
 
 
@@ -121,9 +136,9 @@ def mask(text: bytes) -> bytes:
     """The text with what the grammar does not know blanked or replaced, byte for byte."""
     buffer = bytearray(text)
     directives = [m.span() for m in _DIRECTIVE.finditer(text)]
-    attributes = {m.group(1) for m in _EMPTY_DEFINE.finditer(text)}
+    attributes = {bytes(m.group(1)) for m in _EMPTY_DEFINE.finditer(text)}
     if attributes:
-        for m in re.finditer(rb"\b(?:" + b"|".join(sorted(attributes, key=len, reverse=True)) + rb")\b(?![ \t]*\()", text):
+        for m in re.finditer(rb"\b(?:" + b"|".join(sorted(attributes, reverse=True)) + rb")\b(?![ \t]*\()", text):
             _blank(buffer, *m.span())
     for pattern in (_CALL_LIKE, _BOUNDS):
         for m in pattern.finditer(text):
@@ -134,12 +149,29 @@ def mask(text: bytes) -> bytes:
         _blank(buffer, *m.span(2))
     for m in _TYPENAME.finditer(text):
         _blank(buffer, *m.span())
-    for m in _LONE_CAPS.finditer(text):
+    for m in _EXTERN_C.finditer(text):
         _blank(buffer, *m.span(1))
+    for m in _TYPEID.finditer(text):
+        buffer[m.start() : m.end()] = b"sizeof"  # takes a type or a value, too
+    for m in _NEW_POINTERS.finditer(text):
+        _blank(buffer, *m.span(1))
+    for m in _NEW_CONST.finditer(text):
+        _blank(buffer, *m.span(1))
+    for m in _LONE_CAPS.finditer(text):
+        before = (
+            text[: m.start()].rstrip()[-1:] if m.start() < 4096 else text[m.start() - 4096 : m.start()].rstrip()[-1:]
+        )
+        if text[m.start() : m.start() + 1] in b" \t" and before in (b";", b"{", b"}", b")"):
+            buffer[m.end()] = 59  # a statement macro: the newline becomes its semicolon
+        else:
+            _blank(buffer, *m.span(1))
+    for m in _MACRO_AT_END.finditer(text):
+        buffer[m.start(2)] = 59
     for m in _BEFORE_DECL.finditer(text):
         _blank(buffer, *m.span(2))
     for m in _CAPS_CALL.finditer(text):
-        for argument in _TYPE_ARG.finditer(text, m.start(1) - 1, m.end(1) + 1):
+        inside = m.span(1) if m.group(1) is not None else m.span(2)
+        for argument in _TYPE_ARG.finditer(text, inside[0] - 1, inside[1] + 1):
             start, end = argument.span(2)
             buffer[start:end] = b"t" + b"_" * (end - start - 1)
     for start, end in directives:
@@ -150,10 +182,11 @@ def mask(text: bytes) -> bytes:
 # ----------------------------------------------------------------------------------------------------------- tier two
 
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b[^\n]*", re.MULTILINE)
+_OUTER = ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if")
 
 
 def _single_branch(root: Node, text: bytes) -> bytes | None:
-    """The text with the first live-looking branch of every `#if` kept in those top-level items that hold an error."""
+    """The text with one branch of every `#if` kept in those top-level items that hold an error, directives blanked."""
     buffer = bytearray(text)
     changed = False
     stack = [root]
@@ -162,32 +195,39 @@ def _single_branch(root: Node, text: bytes) -> bytes | None:
         for child in node.children:
             if not (child.has_error or child.is_error):
                 continue
-            if child.type in ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if"):
+            if child.type in _OUTER:
                 stack.append(child)
-                continue
-            changed |= _keep_first_branches(buffer, text, child.start_byte, child.end_byte)
+            else:
+                changed |= _keep_one_branch(buffer, text, child.start_byte, child.end_byte)
     return bytes(buffer) if changed else None
 
 
-def _keep_first_branches(buffer: bytearray, text: bytes, start: int, end: int) -> bool:
-    live: list[list[bool]] = []  # for each open #if: [this branch is kept, some branch was kept]
-    position = start
-    changed = False
+def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int) -> bool:
+    """Of the branches of an `#if`, the one with the most CUDA in it is kept, else the first that is not `#if 0`."""
+    open_groups: list[list[re.Match[bytes]]] = []
+    groups: list[list[re.Match[bytes]]] = []
     for m in _CONDITIONAL.finditer(text, start, end):
-        word = m.group(1)
-        if word in (b"else", b"elif", b"elifdef", b"elifndef", b"endif") and not live:
-            continue  # belongs to an #if outside
-        if any(not kept for kept, _ in live):
-            _blank(buffer, position, m.start())
-        if word in (b"if", b"ifdef", b"ifndef"):
-            keep = b"__CUDA_ARCH__" not in m.group(0) and m.group(0).split()[-1] != b"0"
-            live.append([keep, keep])
-        elif word == b"endif":
-            live.pop()
-        else:
-            kept_before = live[-1][1]
-            live[-1] = [not kept_before, True]
-        _blank(buffer, m.start(), m.end())
-        position = m.end()
-        changed = True
-    return changed
+        if m.group(1) in (b"if", b"ifdef", b"ifndef"):
+            open_groups.append([m])
+        elif open_groups:
+            open_groups[-1].append(m)
+            if m.group(1) == b"endif":
+                groups.append(open_groups.pop())
+    for group in groups:
+        bodies = [(a.end(), b.start()) for a, b in pairwise(group)]
+        scores = [
+            text.count(b"<<<", *body) * 8 + text.count(b"cuda", *body) * 2 + (0 if _dead(head) else 1)
+            for head, body in zip(group, bodies, strict=False)
+        ]
+        kept = scores.index(max(scores))
+        for position, body in enumerate(bodies):
+            if position != kept:
+                _blank(buffer, *body)
+        for m in group:
+            _blank(buffer, *m.span())
+    return bool(groups)
+
+
+def _dead(directive: re.Match[bytes]) -> bool:
+    words = directive.group(0).split()
+    return words[-1] == b"0" or b"__CUDA_ARCH__" in directive.group(0)

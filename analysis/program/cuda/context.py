@@ -6,11 +6,13 @@ the arguments it was made of), or the parsed body of a macro whose parameters ar
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, TypeAlias
 
-from stitchcuda.analysis.program.ir import Expr, Opaque, Span, Stmt
+from stitchcuda.analysis.program.ir import Evaluate, Expr, Opaque, Span, Stmt
 from tree_sitter import Node
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ EXPANSION_BUDGET = 400_000
 ExprHandler: TypeAlias = "Callable[[Context, Node], Expr]"
 StmtHandler: TypeAlias = "Callable[[Context, Node, list[Stmt]], None]"
 
+_start = attrgetter("start")
+
 # Filled by `dispatch.py`, by node kind.
 EXPRESSIONS: dict[int, ExprHandler] = {}
 STATEMENTS: dict[int, StmtHandler] = {}
@@ -32,11 +36,14 @@ STATEMENTS: dict[int, StmtHandler] = {}
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Bytes [start, end) of an expansion come from `origin` on in the text the macro was invoked from."""
+    """Bytes [start, end) of an expansion come from [origin, origin_end) in the text around it: byte for byte when
+    `exact`, else as a whole (macro text, which has no other place than the invocation)."""
 
     start: int
     end: int
     origin: int
+    origin_end: int
+    exact: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +109,20 @@ class Context:
         """The span of some bytes of this piece, in the function's coordinates."""
         if self.fixed is None:
             return (start - self.base, end - self.base)
-        if self.segments is not None and self.outer is not None:
-            for segment in self.segments:
-                if segment.start <= start and end <= segment.end:
-                    shift = segment.origin - segment.start
-                    return self.outer.map(start + shift, end + shift)
-        return self.fixed
+        if self.segments is None or self.outer is None:
+            return self.fixed
+        first = self._segment(start)
+        last = self._segment(max(start, end - 1))
+        if first is None or last is None:
+            return self.fixed
+        low = start + first.origin - first.start if first.exact else first.origin
+        high = end + last.origin - last.start if last.exact else last.origin_end
+        return self.outer.map(low, high) if low <= high else self.fixed
+
+    def _segment(self, at: int) -> Segment | None:
+        segments = self.segments or ()
+        index = bisect_right(segments, at, key=_start) - 1
+        return segments[index] if index >= 0 and at < segments[index].end else None
 
     def read(self, node: Node) -> str:
         return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
@@ -145,8 +160,6 @@ class Context:
             tally.depth -= 1
 
     def evaluate(self, node: Node, expr: Expr) -> Stmt:
-        from stitchcuda.analysis.program.ir import Evaluate
-
         return Evaluate(self.span(node), expr)
 
     def opaque(self, node: Node, what: str, *, descend: bool = True) -> Opaque:

@@ -38,7 +38,14 @@ _BASES = g.kind("base_class_clause")
 _FRIEND = g.kind("friend_declaration")
 _IGNORED = frozenset(
     g.kind(name)
-    for name in ("comment", "preproc_def", "preproc_function_def", "preproc_call", "using_declaration", "access_specifier")
+    for name in (
+        "comment",
+        "preproc_def",
+        "preproc_function_def",
+        "preproc_call",
+        "using_declaration",
+        "access_specifier",
+    )
 )
 
 
@@ -261,7 +268,12 @@ def _fields(cx: Context, node: Node, fields: list[Declare], depth: int) -> None:
             fields.extend(s for s in out if isinstance(s, Declare))
             typed = child.child_by_field_id(g.F_TYPE)
             anonymous = typed is not None and typed.kind_id in g.RECORDS and typed.child_by_field_id(g.F_NAME) is None
-            if anonymous and typed is not None and child.child_by_field_id(g.F_DECLARATOR) is None and depth < _MAX_NESTING:
+            if (
+                anonymous
+                and typed is not None
+                and child.child_by_field_id(g.F_DECLARATOR) is None
+                and depth < _MAX_NESTING
+            ):
                 inner = typed.child_by_field_id(g.F_BODY)
                 if inner is not None:
                     _fields(cx, inner, fields, depth + 1)

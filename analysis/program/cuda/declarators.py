@@ -18,7 +18,15 @@ _WRAPPERS = frozenset(
     {g.PARENTHESIZED_DECLARATOR, g.ABSTRACT_PARENTHESIZED, g.ATTRIBUTED_DECLARATOR, g.VARIADIC_DECLARATOR}
 )
 _NAMES = frozenset(
-    {g.IDENTIFIER, g.FIELD_IDENTIFIER, g.TYPE_IDENTIFIER, g.QUALIFIED, g.OPERATOR_NAME, g.DESTRUCTOR_NAME, g.TEMPLATE_FUNCTION}
+    {
+        g.IDENTIFIER,
+        g.FIELD_IDENTIFIER,
+        g.TYPE_IDENTIFIER,
+        g.QUALIFIED,
+        g.OPERATOR_NAME,
+        g.DESTRUCTOR_NAME,
+        g.TEMPLATE_FUNCTION,
+    }
 )
 _MEMORY_WORDS = {
     b"__shared__": "shared",
@@ -110,7 +118,9 @@ def described_type(cx: Context, node: Node) -> TypeRef:
         kind = child.kind_id
         if kind == g.TYPE_QUALIFIER:
             const = const or cx.read(child) == "const"
-        elif kind in g.DECLARATORS and node.kind_id == g.TYPE_DESCRIPTOR and kind not in (g.QUALIFIED, g.TYPE_IDENTIFIER):
+        elif (
+            kind in g.DECLARATORS and node.kind_id == g.TYPE_DESCRIPTOR and kind not in (g.QUALIFIED, g.TYPE_IDENTIFIER)
+        ):
             base = declared(cx, child, base).type
         elif child.is_named:
             base = base_type(cx, child)

@@ -6,7 +6,7 @@ from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Segment
 from stitchcuda.analysis.program.cuda.declarators import Specifiers, declared, specifiers
 from stitchcuda.analysis.program.cuda.expressions import arguments
-from stitchcuda.analysis.program.ir import Construct, Declare, Expr, Opaque, Stmt, TypeRef
+from stitchcuda.analysis.program.ir import Construct, Declare, Evaluate, Expr, Opaque, Stmt, TypeRef
 from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node
 
@@ -37,8 +37,6 @@ def declaration(cx: Context, node: Node, out: list[Stmt], *, local: bool = True)
         elif not child.is_named and cx.text[child.start_byte : child.end_byte] == b"=":
             after_equals = True
         elif kind == g.ERROR:
-            from stitchcuda.analysis.program.ir import Evaluate
-
             out.append(Evaluate(cx.span(child), cx.opaque(child, "parse error")))
             pending = None
 
@@ -116,12 +114,16 @@ def binding_names(declarator: Node | None) -> list[Node]:
     return [c for c in node.named_children if c.kind_id == g.IDENTIFIER]
 
 
-def _bindings(cx: Context, names: list[Node], spec: Specifiers, value: Expr | None, out: list[Stmt]) -> None:
+def _bindings(cx: Context, names: list[Node], spec: Specifiers, value: Expr | None, out: list[Stmt]) -> Declare | None:
     """Structured bindings: the value is evaluated once, the names hold unknown parts of it."""
+    made: Declare | None = None
     for position, name in enumerate(names):
         span = cx.span(name)
         parts = (value,) if position == 0 and value is not None else ()
-        out.append(Declare(span, cx.read(name), spec.type, Opaque(span, "structured binding", parts), name_span=span))
+        made = Declare(span, cx.read(name), spec.type, Opaque(span, "structured binding", parts), name_span=span)
+        cx.tally.locals.add(made.name)
+        out.append(made)
+    return made
 
 
 # Words that make a parenthesised list a parameter list for certain.
@@ -161,7 +163,7 @@ def reparse_arguments(cx: Context, listed: Node, type_: TypeRef) -> Expr | None:
     while stack:
         node = stack.pop()
         if node.kind_id == g.ARGUMENT_LIST:
-            segment = Segment(len(head), len(head) + len(piece), listed.start_byte)
+            segment = Segment(len(head), len(head) + len(piece), listed.start_byte, listed.end_byte)
             inner = Context(
                 head + piece,
                 0,

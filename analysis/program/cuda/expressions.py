@@ -110,7 +110,10 @@ def template_function(cx: Context, node: Node) -> Expr:
 
 
 def number(cx: Context, node: Node) -> Expr:
-    value = literals.number(cx.read(node))
+    text = cx.read(node)
+    if '"' in text:  # `"..."s`
+        return Const(cx.span(node), literals.string(text[: text.rfind('"') + 1]))
+    value = literals.number(text)
     return Const(cx.span(node), value) if value is not None else cx.opaque(node, "number")
 
 
@@ -307,6 +310,8 @@ def cast(cx: Context, node: Node) -> Expr:
 
 
 def sizeof(cx: Context, node: Node) -> Expr:
+    if cx.text.startswith(b"typeid", node.start_byte):  # masked as sizeof
+        return Opaque(cx.span(node), "typeid")
     target = node.child_by_field_id(g.F_TYPE)
     if target is not None:
         return SizeOf(cx.span(node), described_type(cx, target))
@@ -320,7 +325,7 @@ def alignof(cx: Context, node: Node) -> Expr:
 
 def new(cx: Context, node: Node) -> Expr:
     target = node.child_by_field_id(g.F_TYPE)
-    declarator = node.child_by_field_id(g.F_DECLARATOR)
+    declarator = declarator_node = node.child_by_field_id(g.F_DECLARATOR)
     count: Expr | None = None
     base = base_type(cx, target) if target is not None else TypeRef("")
     pointers = 0
@@ -331,6 +336,8 @@ def new(cx: Context, node: Node) -> Expr:
         if declarator.type in ("abstract_pointer_declarator", "pointer_declarator"):
             pointers += 1
         declarator = next((c for c in declarator.named_children if c.type.endswith("declarator")), None)
+    if target is not None and declarator_node is not None:  # masked: the grammar has no `new T*[n]`
+        pointers += cx.text.count(b"*", target.end_byte, declarator_node.start_byte)
     if pointers:
         base = TypeRef(base.name, base.args, base.pointer + pointers, base.reference, base.const, base.dims)
     given = node.child_by_field_id(g.F_ARGUMENTS)

@@ -20,7 +20,7 @@ def number(text: str) -> int | float | None:
                 return float.fromhex(_FLOAT_SUFFIX.sub("", plain) if "p" in lower else plain)
             return int(_SUFFIX.sub("", plain), 16)
         if lower.startswith("0b"):
-            return int(_SUFFIX.sub("", plain)[2:], 2)
+            return int(_SUFFIX.sub("", plain), 0)
         if "." in plain or "e" in lower:
             return float(_FLOAT_SUFFIX.sub("", plain))
         if lower.endswith("f"):

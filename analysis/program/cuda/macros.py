@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import EXPANSION_BUDGET, Context, Segment
-from stitchcuda.analysis.program.ir import Call, Evaluate, Expr, Name, Opaque, Stmt
+from stitchcuda.analysis.program.ir import Call, Evaluate, Expr, Name, Opaque, Span, Stmt
 from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node, Tree
 
@@ -45,7 +45,9 @@ class MacroDef:
 
 _NAME_ONLY = re.compile(r"[A-Za-z_]\w*$")
 _OBJECT_ACTS = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>;]*>\s*)?(?:\(|<<<)|[;{}]|\b(?:return|goto|break|continue|throw)\b")
-_CAST_ONLY = re.compile(r"(?:sizeof|alignof|static_cast|reinterpret_cast)\b|__attribute__|__declspec|__launch_bounds__|__align__")
+_CAST_ONLY = re.compile(
+    r"(?:sizeof|alignof|static_cast|reinterpret_cast)\b|__attribute__|__declspec|__launch_bounds__|__align__"
+)
 
 
 @lru_cache(maxsize=4096)
@@ -97,7 +99,9 @@ def collect_macros(text: bytes) -> dict[str, MacroDef]:
 
 _HEAD_STATEMENT = b"void f(){"
 _HEAD_VALUE = b"void f(){return "
-_STATEMENT_START = re.compile(r"(?:do|if|for|while|switch|return|goto|break|continue|throw|try|case|default|using|typedef|static)\b|[{;#]")
+_STATEMENT_START = re.compile(
+    r"(?:do|if|for|while|switch|return|goto|break|continue|throw|try|case|default|using|typedef|static)\b|[{;#]"
+)
 _STRINGIFY = re.compile(r"(?<!#)#(?!#)\s*([A-Za-z_]\w*)")
 _VA_PASTE = re.compile(r",?\s*##\s*(?=__VA_ARGS__)")
 _VA_OPT = re.compile(r"__VA_OPT__\s*\(([^()]*)\)")
@@ -127,7 +131,11 @@ def _parse_body(body: str) -> Body:
     text = _HEAD_STATEMENT + source + b"\n;}\n"
     tree = parse_tree(text)
     statements = _statements(tree)
-    if len(statements) == 1 and statements[0].kind_id == g.EXPRESSION_STATEMENT and statements[0].named_child_count == 1:
+    if (
+        len(statements) == 1
+        and statements[0].kind_id == g.EXPRESSION_STATEMENT
+        and statements[0].named_child_count == 1
+    ):
         return Body(text, tree, (statements[0].named_children[0],), True, tree.root_node.has_error)
     return Body(text, tree, tuple(statements), False, tree.root_node.has_error)
 
@@ -153,7 +161,7 @@ class Template:
     body: Body | None
 
 
-# Where a parameter may stand for an expression: (kind of the parent, is a plain identifier).
+# An identifier directly below one of these is a name, not a value.
 _NOT_VALUES = frozenset(
     {
         g.INIT_DECLARATOR,
@@ -187,9 +195,9 @@ def template(macro: MacroDef) -> Template:
         return Template(None)
     names = {p.encode() for p in macro.params or ()} | ({b"__VA_ARGS__"} if macro.variadic else set())
     if names:
-        stack: list[tuple[Node, int, bool]] = [(n, 0, False) for n in body.nodes]
+        stack: list[tuple[Node, bool]] = [(n, False) for n in body.nodes]
         while stack:
-            node, parent, as_name = stack.pop()
+            node, as_name = stack.pop()
             if node.child_count == 0:
                 word = body.text[node.start_byte : node.end_byte]
                 if word in names and (node.kind_id != g.IDENTIFIER or as_name):
@@ -200,7 +208,7 @@ def template(macro: MacroDef) -> Template:
             size = node.child_by_field_id(g.F_SIZE) if kind == g.ARRAY_DECLARATOR else None
             for child in node.children:
                 as_value = (value is not None and child == value) or (size is not None and child == size)
-                stack.append((child, kind, kind in _NOT_VALUES and not as_value))
+                stack.append((child, kind in _NOT_VALUES and not as_value))
     return Template(body)
 
 
@@ -240,6 +248,33 @@ def expand_statement(cx: Context, node: Node, out: list[Stmt]) -> bool:
     return True
 
 
+def open_statement(cx: Context, call: Node) -> tuple[Context, Body] | None:
+    """The opened body of a call that is a macro invocation."""
+    function, given = call.child_by_field_id(g.F_FUNCTION), call.child_by_field_id(g.F_ARGUMENTS)
+    if function is None or given is None or function.kind_id != g.IDENTIFIER:
+        return None
+    macro = cx.env.macros.get(cx.read(function))
+    if macro is None or macro.params is None or not macro.body:
+        return None
+    return open_body(cx, call, macro, given)
+
+
+def expand_call_text(cx: Context, node: Node, out: list[Stmt]) -> bool:
+    """Expand an invocation that parsed as a function declarator."""
+    function, given = node.child_by_field_id(g.F_DECLARATOR), node.child_by_field_id(g.F_PARAMETERS)
+    if function is None or given is None:
+        return False
+    macro = cx.env.macros.get(cx.read(function))
+    if macro is None or macro.params is None:
+        return False
+    pieces = _expand(cx, node, macro, given)
+    if isinstance(pieces, list):
+        out.extend(pieces)
+    elif pieces is not None:
+        out.append(Evaluate(cx.span(node), pieces))
+    return pieces is not None
+
+
 def expand_call(cx: Context, node: Node, macro: MacroDef, given: Node) -> Expr:
     """The value of a function-like macro invocation."""
     pieces = _expand(cx, node, macro, given)
@@ -270,39 +305,145 @@ def _as_value(cx: Context, node: Node, pieces: Expr | list[Stmt]) -> Expr:
 
 def _expand(cx: Context, node: Node, macro: MacroDef, given: Node | None) -> Expr | list[Stmt] | None:
     """The expression or the statements an invocation stands for; None when it is not expanded."""
+    if not macro.body and macro.name not in cx.active:
+        return []
+    opened = open_body(cx, node, macro, given)
+    return _lower_body(*opened) if opened is not None else None
+
+
+def open_body(cx: Context, node: Node, macro: MacroDef, given: Node | None) -> tuple[Context, Body] | None:
+    """The parsed body of an invocation, and the context to lower it in. None when it must not be expanded."""
     if macro.name in cx.active or len(cx.active) >= MAX_NESTING:
         return None
     tally = cx.tally
     tally.expanded += len(macro.body)
     if tally.expanded > EXPANSION_BUDGET:
         return None
-    if not macro.body:
-        return []
     arguments = [c for c in given.named_children if c.kind_id != g.COMMENT] if given is not None else []
     active = cx.active | {macro.name}
     span = cx.span(node)
-    bound = _bind(macro, arguments)
+    bound = _bind(macro, arguments) if given is None or given.kind_id == g.ARGUMENT_LIST else None
     if bound is not None and not (given is not None and given.has_error):
         body = template(macro).body
         if body is not None:
-            inner = Context(
-                body.text, 0, cx.env, tally, fixed=span, bindings=bound, binder=cx, outer=cx, active=active
-            )
-            return _lower_body(inner, body)
+            inner = Context(body.text, 0, cx.env, tally, fixed=span, bindings=bound, binder=cx, outer=cx, active=active)
+            return inner, body
     pieces = split_arguments(cx.text, given) if given is not None else []
     text, segments = substitute(macro, cx.text, pieces)
-    tally.expanded += len(text)
+    return _open_text(cx, span, text, segments, active)
+
+
+def _open_text(
+    cx: Context, span: Span, text: str, segments: list[Segment], active: frozenset[str]
+) -> tuple[Context, Body] | None:
+    """Parse substituted text; None when it is too long, or broken and of no interest."""
+    cx.tally.expanded += len(text)
     if len(text) > _MAX_BODY * 4:
         return None
     body = _parse_body(text)
     if body.has_error and not _MATTERS.search(text):
         return None
     shift = len(_HEAD_VALUE if body.text.startswith(_HEAD_VALUE) else _HEAD_STATEMENT)
-    moved = tuple(Segment(s.start + shift, s.end + shift, s.origin) for s in segments)
-    inner = Context(body.text, 0, cx.env, tally, fixed=span, segments=moved, outer=cx, active=active)
-    if cx.bindings is not None:  # the arguments' text may name parameters of the macro around this one
-        inner.bindings, inner.binder = cx.bindings, cx.binder
-    return _lower_body(inner, body)
+    moved = tuple(Segment(s.start + shift, s.end + shift, s.origin, s.origin_end, s.exact) for s in segments)
+    inner = Context(body.text, 0, cx.env, cx.tally, fixed=span, segments=moved, outer=cx, active=active)
+    # The arguments' text may name parameters of the macro around this one.
+    inner.bindings, inner.binder = cx.bindings, cx.binder
+    return inner, body
+
+
+_HEADER = re.compile(r"(?:.*[;{]\s*)?(?:for|while|if|switch|else)\b.*\)$|.*\belse$", re.DOTALL)
+
+
+def expand_header(cx: Context, node: Node, body: Node, out: list[Stmt]) -> bool:
+    """Expand a macro that is the head of a statement (`#define FOR(i, n) for (int i = 0; i < n; ++i)`) together with the
+    statement `body` after it. False when `node` is no such invocation."""
+    if node.kind_id == g.EXPRESSION_STATEMENT and node.named_child_count == 1:
+        node = node.named_children[0]
+    if node.kind_id == g.CALL:
+        function, given = node.child_by_field_id(g.F_FUNCTION), node.child_by_field_id(g.F_ARGUMENTS)
+    elif node.kind_id == g.FUNCTION_DECLARATOR:
+        function, given = node.child_by_field_id(g.F_DECLARATOR), node.child_by_field_id(g.F_PARAMETERS)
+    else:
+        return False
+    if function is None or given is None or function.kind_id != g.IDENTIFIER:
+        return False
+    macro = cx.env.macros.get(cx.read(function))
+    if macro is None or macro.params is None or macro.name in cx.active or not _HEADER.match(macro.body):
+        return False
+    text, segments = substitute(macro, cx.text, split_arguments(cx.text, given))
+    head = len(text.encode()) + 1
+    tail = cx.text[body.start_byte : body.end_byte]
+    segments.append(Segment(head, head + len(tail), body.start_byte, body.end_byte))
+    whole = cx.map(node.start_byte, body.end_byte)
+    opened = _open_text(cx, whole, f"{text} {tail.decode('utf-8', 'replace')}", segments, cx.active)
+    if opened is None:
+        return False
+    inner, parsed = opened
+    for each in parsed.nodes:
+        inner.stmt(each, out)
+    return True
+
+
+def expand_text(cx: Context, start: int, end: int) -> tuple[bytes, tuple[Segment, ...]] | None:
+    """A stretch of text with every invocation of a known function-like macro replaced by its expansion: for text that
+    does not parse as it stands. None when there is nothing to replace."""
+    out: list[bytes] = []
+    segments: list[Segment] = []
+    size = 0
+    position = start
+
+    def add(piece: bytes, origin: int, origin_end: int, exact: bool) -> None:
+        nonlocal size
+        if piece:
+            segments.append(Segment(size, size + len(piece), origin, origin_end, exact))
+            out.append(piece)
+            size += len(piece)
+
+    for match in _INVOCATION.finditer(cx.text, start, end):
+        if match.group(1) is None or match.start() < position:
+            continue
+        macro = cx.env.macros.get(match.group(1).decode())
+        if macro is None or macro.params is None:
+            continue
+        closing = _closing(cx.text, match.end() - 1, end)
+        if closing < 0:
+            continue
+        add(cx.text[position : match.start()], position, match.start(), True)
+        text, inner = substitute(macro, cx.text, _split(cx.text, match.end(), closing))
+        expanded = text.encode()
+        done = 0
+        for segment in inner:
+            add(expanded[done : segment.start], match.start(), closing + 1, False)
+            add(expanded[segment.start : segment.end], segment.origin, segment.origin_end, True)
+            done = segment.end
+        add(expanded[done:], match.start(), closing + 1, False)
+        position = closing + 1
+        if size > EXPANSION_BUDGET:
+            return None
+    if not out:
+        return None
+    add(cx.text[position:end], position, end, True)
+    return b"".join(out), tuple(segments)
+
+
+_INVOCATION = re.compile(
+    rb'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*?\*/|^[ \t]*#[^\n]*|\b([A-Za-z_]\w*)\s*\(',
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def _closing(text: bytes, opening: int, end: int) -> int:
+    """Offset of the parenthesis that closes the one at `opening`, or -1."""
+    depth = 0
+    for token in _TOKEN.finditer(text, opening, end):
+        first = text[token.start()]
+        if first == 40:
+            depth += 1
+        elif first == 41:
+            depth -= 1
+            if depth == 0:
+                return token.start()
+    return -1
 
 
 _MATTERS = re.compile(r"<<<|\bcu(?:da|[A-Z]|blas|fft|dnn|rand|sparse|solver)|\bnccl|\b(?:return|goto|break|continue)\b")
@@ -331,14 +472,16 @@ def _bind(macro: MacroDef, arguments: list[Node]) -> dict[str, tuple[Node, ...]]
         fixed = len(names) - 1
         if len(arguments) < fixed:
             return None
-        bound = {name: (arg,) for name, arg in zip(names[:fixed], arguments, strict=False)}
+        bound: dict[str, tuple[Node, ...]] = {n: (arg,) for n, arg in zip(names[:fixed], arguments, strict=False)}
         bound[names[-1]] = tuple(arguments[fixed:])
     else:
         if len(arguments) != len(names):
             return None
-        bound = {name: (arg,) for name, arg in zip(names, arguments, strict=True)}
+        bound = {n: (arg,) for n, arg in zip(names, arguments, strict=True)}
     for parts in bound.values():
-        if any(p.has_error or p.kind_id in (g.TYPE_DESCRIPTOR, g.PRIMITIVE_TYPE, g.SIZED_TYPE, g.COMPOUND) for p in parts):
+        if any(
+            p.has_error or p.kind_id in (g.TYPE_DESCRIPTOR, g.PRIMITIVE_TYPE, g.SIZED_TYPE, g.COMPOUND) for p in parts
+        ):
             return None
     return bound
 
@@ -349,7 +492,10 @@ _TOKEN = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*
 
 def split_arguments(text: bytes, given: Node) -> list[tuple[int, int]]:
     """Byte ranges of the arguments between the parentheses of an argument list."""
-    start, end = given.start_byte + 1, given.end_byte - 1
+    return _split(text, given.start_byte + 1, given.end_byte - 1)
+
+
+def _split(text: bytes, start: int, end: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     depth = 0
     position = start
@@ -412,7 +558,7 @@ def substitute(macro: MacroDef, text: bytes, pieces: list[tuple[int, int]]) -> t
             stripped = replacement.lstrip()
             origin = segment[0] + len(replacement) - len(stripped)
             stripped = stripped.rstrip()
-            segments.append(Segment(size, size + len(stripped), origin))
+            segments.append(Segment(size, size + len(stripped), origin, origin + len(stripped)))
             replacement = stripped
         out.append(replacement)
         size += len(replacement)

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import dispatch, literals
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
+from stitchcuda.analysis.program.cuda.context import Context, Environment, Segment, Tally
 from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, outline
 from stitchcuda.analysis.program.cuda.declarators import (
     VOID,
@@ -23,7 +23,7 @@ from stitchcuda.analysis.program.cuda.declarators import (
     specifiers,
 )
 from stitchcuda.analysis.program.cuda.expressions import arguments
-from stitchcuda.analysis.program.cuda.macros import MacroDef, collect_macros, template
+from stitchcuda.analysis.program.cuda.macros import MacroDef, collect_macros, expand_text, template
 from stitchcuda.analysis.program.cuda.statements import block, one
 from stitchcuda.analysis.program.ir import (
     Block,
@@ -39,7 +39,7 @@ from stitchcuda.analysis.program.ir import (
     Stmt,
     TypeRef,
 )
-from stitchcuda.analysis.syntax.parse import Syntax, parse_cuda
+from stitchcuda.analysis.syntax.parse import Syntax, error_bytes, parse_cuda
 from tree_sitter import Node
 
 dispatch.install()
@@ -191,7 +191,9 @@ class _Lowering:
         self.stamps = _stamps(environment)
         self.table = cache.table_id(path, self.stamps)
         self.space_macros = [
-            (name.encode(), macro.body) for name, macro in environment.macros.items() if "__" in macro.body and _SPACE.search(macro.body)
+            (name.encode(), macro.body)
+            for name, macro in environment.macros.items()
+            if "__" in macro.body and _SPACE.search(macro.body)
         ]
 
     def function(self, item: FunctionItem, shell: Shell) -> Lowered:
@@ -256,15 +258,20 @@ class _Lowering:
             elif child.kind_id == _INITIALIZERS:
                 initializers.extend(_initializers(cx, child))
         body_node = node.child_by_field_id(g.F_BODY)
+        header_end = body_node.start_byte if body_node is not None else node.end_byte
         if body_node is None and node.kind_id == g.FUNCTION_DEFINITION:
-            body_node = next((c for c in node.named_children if c.type in ("compound_statement", "try_statement")), None)
+            body_node = next(
+                (c for c in node.named_children if c.type in ("compound_statement", "try_statement")), None
+            )
+        has_error = node.has_error
         if body_node is not None:
+            if has_error:
+                cx, body_node, has_error = _repaired(cx, body_node)
             if body_node.kind_id == g.COMPOUND:
                 body = block(cx, body_node)
             else:
                 whole: Stmt = one(cx, body_node)
                 body = Block(cx.span(body_node), (whole,))
-        header_end = body_node.start_byte if body_node is not None else node.end_byte
         return Lowered(
             name=name,
             scope=scope,
@@ -277,7 +284,7 @@ class _Lowering:
             initializers=tuple(initializers),
             launch_bounds=bounds,
             cuda_calls=tally.cuda_calls,
-            has_error=node.has_error,
+            has_error=has_error,
             digest=digest,
             mentions=frozenset(tally.called | (tally.used - tally.locals - {p.name for p in parameters})),
         )
@@ -292,6 +299,25 @@ class _Lowering:
         if b"__device__" in words:
             return "host_device" if b"__host__" in words else "device"
         return "host"
+
+
+def _repaired(cx: Context, body: Node) -> tuple[Context, Node, bool]:
+    """A function body that did not parse, parsed again with its macros expanded when that has fewer errors."""
+    expanded = expand_text(cx, body.start_byte, body.end_byte)
+    if expanded is None:
+        return cx, body, True
+    head = b"void f()"
+    text, segments = expanded
+    syntax = parse_cuda(head + text)
+    better = next((c for c in syntax.root.named_children if c.kind_id == g.FUNCTION_DEFINITION), None)
+    node = better.child_by_field_id(g.F_BODY) if better is not None else None
+    if better is None or node is None or node.end_byte < len(head) + len(text.rstrip()):
+        return cx, body, True
+    if error_bytes(better) >= error_bytes(body):
+        return cx, body, True
+    moved = tuple(Segment(s.start + len(head), s.end + len(head), s.origin, s.origin_end, s.exact) for s in segments)
+    inner = Context(syntax.text, 0, cx.env, cx.tally, fixed=cx.span(body), segments=moved, outer=cx)
+    return inner, node, better.has_error
 
 
 _SPACE = re.compile(r"\b__(?:global|device|host)__\b")
@@ -383,10 +409,14 @@ def _place(path: str, found: Outline, results: list[Lowered]) -> list[Function]:
     return made
 
 
-_TYPE_BODY = re.compile(r"(?:const\s+)?(?:unsigned\s+|signed\s+)*(?:float|double|int|long|long long|short|char|bool|half|__half|__nv_bfloat16|size_t)$")
+_TYPE_BODY = re.compile(
+    r"(?:const\s+)?(?:unsigned\s+|signed\s+)*(?:float|double|int|long|long long|short|char|bool|half|__half|__nv_bfloat16|size_t)$"
+)
 
 
-def _macro_constants(cx: Context, own: Mapping[str, MacroDef]) -> tuple[list[tuple[str, Expr]], list[tuple[str, TypeRef]]]:
+def _macro_constants(
+    cx: Context, own: Mapping[str, MacroDef]
+) -> tuple[list[tuple[str, Expr]], list[tuple[str, TypeRef]]]:
     constants: list[tuple[str, Expr]] = []
     aliases: list[tuple[str, TypeRef]] = []
     for macro in own.values():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.program.cuda import declare, macros
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import STATEMENTS, Context
+from stitchcuda.analysis.program.cuda.context import EXPRESSIONS, STATEMENTS, Context
 from stitchcuda.analysis.program.cuda.declarators import declared, params, specifiers
 from stitchcuda.analysis.program.ir import (
     Assign,
@@ -49,10 +49,36 @@ def compound(cx: Context, node: Node, out: list[Stmt]) -> None:
 
 def block(cx: Context, node: Node) -> Block:
     body: list[Stmt] = []
-    for child in node.named_children:
-        if child.kind_id != g.COMMENT:
-            cx.stmt(child, body)
+    _sequence(cx, [c for c in node.named_children if c.kind_id != g.COMMENT], body)
     return Block(cx.span(node), tuple(body))
+
+
+def _sequence(cx: Context, nodes: list[Node], out: list[Stmt]) -> None:
+    """Statements in a row. A macro that is the head of a loop takes the statement after it."""
+    skip = False
+    for position, child in enumerate(nodes):
+        if skip:
+            skip = False
+        elif child.kind_id == g.EXPRESSION_STATEMENT and child.has_error and position + 1 < len(nodes):
+            skip = macros.expand_header(cx, child, nodes[position + 1], out)
+            if not skip:
+                cx.stmt(child, out)
+        else:
+            cx.stmt(child, out)
+
+
+def headed_block(cx: Context, node: Node, out: list[Stmt]) -> None:
+    """`NAME(args) { ... }` inside a function parses as a function definition: a macro in front of a block."""
+    declarator = node.child_by_field_id(g.F_DECLARATOR)
+    body = node.child_by_field_id(g.F_BODY)
+    if body is None or declarator is None or node.child_by_field_id(g.F_TYPE) is not None:
+        out.append(Evaluate(cx.span(node), cx.opaque(node, "function definition")))
+        return
+    if macros.expand_header(cx, declarator, body, out):
+        return
+    if not macros.expand_call_text(cx, declarator, out):
+        out.append(Evaluate(cx.span(declarator), cx.opaque(declarator, "macro")))
+    cx.stmt(body, out)
 
 
 def expression_statement(cx: Context, node: Node, out: list[Stmt]) -> None:
@@ -60,9 +86,8 @@ def expression_statement(cx: Context, node: Node, out: list[Stmt]) -> None:
         kind = child.kind_id
         if kind == g.COMMENT:
             continue
-        if kind == g.CALL or kind == g.IDENTIFIER:
-            if macros.expand_statement(cx, child, out):
-                continue
+        if (kind == g.CALL or kind == g.IDENTIFIER) and macros.expand_statement(cx, child, out):
+            continue
         if child.is_error:
             out.append(Evaluate(cx.span(child), cx.opaque(child, "parse error")))
             continue
@@ -236,6 +261,8 @@ def _cases(cx: Context, node: Node, cases: list[Case], loose: list[Stmt]) -> Non
             _case(cx, child, cases)
         elif kind in (g.PREPROC_IF, g.PREPROC_IFDEF, g.PREPROC_ELSE, g.PREPROC_ELIF, g.PREPROC_ELIFDEF):
             _cases(cx, child, cases, loose)
+        elif kind == g.EXPRESSION_STATEMENT and _case_macro(cx, child, cases):
+            continue
         elif kind != g.COMMENT and child.kind_id in STATEMENTS:
             target: list[Stmt] = []
             cx.stmt(child, target)
@@ -246,10 +273,46 @@ def _cases(cx: Context, node: Node, cases: list[Case], loose: list[Stmt]) -> Non
                 loose.extend(target)
 
 
+def _case_macro(cx: Context, node: Node, cases: list[Case]) -> bool:
+    """`CASE(X);` where the macro's body is `case X: ...`."""
+    call = node.named_children[0] if node.named_child_count == 1 else None
+    if call is None or call.kind_id != g.CALL:
+        return False
+    opened = macros.open_statement(cx, call)
+    if opened is None or not any(n.kind_id == g.CASE for n in opened[1].nodes):
+        return False
+    inner, body = opened
+    for each in body.nodes:
+        if each.kind_id == g.CASE:
+            _case(inner, each, cases)
+        elif cases:
+            extra: list[Stmt] = []
+            inner.stmt(each, extra)
+            cases[-1] = Case(cases[-1].span, cases[-1].labels, (*cases[-1].body, *extra))
+    return True
+
+
+def _case_macro_inside(
+    cx: Context, node: Node, cases: list[Case], index: int, labels: tuple[Expr, ...], body: list[Stmt]
+) -> bool:
+    """A case macro after another case's statements: `case 1: f(); CASE(2);`."""
+    cases[index] = Case(cases[index].span, labels, tuple(body))
+    return _case_macro(cx, node, cases)
+
+
+def stray_case(cx: Context, node: Node, out: list[Stmt]) -> None:
+    """A `case` outside the body of its switch (a macro, a jump into a block): its label is kept as an unknown."""
+    cases: list[Case] = []
+    _case(cx, node, cases)
+    for case in cases:
+        out.append(Evaluate(case.span, Opaque(case.span, "case label", case.labels)))
+        out.extend(case.body)
+
+
 def _case(cx: Context, node: Node, cases: list[Case]) -> None:
     """Nested cases (`case 1: case 2:` may nest) are laid out side by side."""
     value = node.child_by_field_id(g.F_VALUE)
-    labels = (cx.expr(value),) if value is not None else ()
+    labels: tuple[Expr, ...] = (cx.expr(value),) if value is not None else ()
     body: list[Stmt] = []
     index = len(cases)
     cases.append(Case(cx.span(node), labels, ()))
@@ -258,7 +321,9 @@ def _case(cx: Context, node: Node, cases: list[Case]) -> None:
         if not after_colon:
             after_colon = child.type == ":"
             continue
-        if child.kind_id == g.CASE:
+        if child.kind_id == g.EXPRESSION_STATEMENT and _case_macro_inside(cx, child, cases, index, labels, body):
+            index, labels, body = len(cases) - 1, cases[-1].labels, list(cases[-1].body)
+        elif child.kind_id == g.CASE:
             cases[index] = Case(cx.span(node), labels, tuple(body))
             _case(cx, child, cases)
             index, labels, body = len(cases) - 1, cases[-1].labels, list(cases[-1].body)
@@ -332,7 +397,9 @@ def preproc(cx: Context, node: Node, out: list[Stmt]) -> None:
         for child in current.named_children:
             if child.kind_id != g.COMMENT and child.start_byte not in skip:
                 cx.stmt(child, body)
-        spelled = " && ".join([*(f"!({c})" for c in negated), *([f"({condition})" if negated else condition] if condition else [])])
+        spelled = " && ".join(
+            [*(f"!({c})" for c in negated), *([f"({condition})" if negated else condition] if condition else [])]
+        )
         complete = condition is None
         branches.append((spelled, Block(cx.span(current), tuple(body), scope=False)))
         if condition is not None:
@@ -348,7 +415,9 @@ def preproc(cx: Context, node: Node, out: list[Stmt]) -> None:
 
 
 def _condition_nodes(node: Node) -> set[int]:
-    found = {n.start_byte for n in (node.child_by_field_id(g.F_CONDITION), node.child_by_field_id(g.F_NAME)) if n is not None}
+    found = {
+        n.start_byte for n in (node.child_by_field_id(g.F_CONDITION), node.child_by_field_id(g.F_NAME)) if n is not None
+    }
     alternative = node.child_by_field_id(g.F_ALTERNATIVE)
     if alternative is not None:
         found.add(alternative.start_byte)
@@ -375,16 +444,20 @@ def preproc_stray(cx: Context, node: Node, out: list[Stmt]) -> None:
 
 
 def error(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """What is left of a statement that did not parse: whole statements inside are kept, the rest is Opaque."""
-    for child in node.named_children:
+    """What is left of a statement that did not parse: statements and calls inside are kept, the rest is Opaque."""
+    stack = list(reversed(node.named_children))
+    while stack:
+        child = stack.pop()
         kind = child.kind_id
-        if kind in STATEMENTS and kind != g.ERROR:
+        if kind == g.CALL:
+            if not macros.expand_statement(cx, child, out):
+                out.append(Evaluate(cx.span(child), cx.expr(child)))
+        elif kind in STATEMENTS and kind != g.ERROR:
             cx.stmt(child, out)
-        elif kind in (g.CALL,):
-            expression_out: list[Stmt] = []
-            if not macros.expand_statement(cx, child, expression_out):
-                expression_out.append(Evaluate(cx.span(child), cx.expr(child)))
-            out.extend(expression_out)
+        elif kind in EXPRESSIONS and child.named_child_count:
+            out.append(Evaluate(cx.span(child), cx.expr(child)))
+        else:
+            stack.extend(reversed(child.named_children))
     out.append(Evaluate(cx.span(node), Opaque(cx.span(node), "parse error")))
     cx.tally.opaque += 1
 
@@ -398,5 +471,3 @@ def attributed(cx: Context, node: Node, out: list[Stmt]) -> None:
 
 def co_return(cx: Context, node: Node, out: list[Stmt]) -> None:
     return_(cx, node, out)
-
-
