@@ -1,5 +1,8 @@
-#!/usr/bin/env python3
-"""Writes docs/rules/<code>.md from the rules' docstrings. `--check` only says which pages are stale (exit code 1)."""
+"""Writes docs/rules/ from the docstrings of the rules: one page a code, and README.md with the list.
+
+usage: python scripts/rule_docs.py [--check]
+
+`--check` writes nothing and exits with 1 when a page is stale."""
 
 from __future__ import annotations
 
@@ -7,29 +10,53 @@ import sys
 from pathlib import Path
 
 from stitchcuda.analysis.rules import RULES, documentation
+from stitchcuda.analysis.rules.finding import Group
 
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "rules"
+FOLDER = Path(__file__).parents[1] / "docs" / "rules"
+INDEX = "README.md"
+
+
+def pages() -> dict[str, str]:
+    """File name to text, for every file that belongs in the folder."""
+    return {INDEX: _index()} | {f"{rule.code}.md": documentation(rule.code) for rule in RULES}
+
+
+def _index() -> str:
+    lines = ["# Findings", "", "`stitchcuda explain CODE` prints the same pages.", ""]
+    for group in Group:
+        members = [rule for rule in RULES if rule.group is group]
+        if not members:
+            continue
+        lines += [f"## {group.value.capitalize()}", "", "| code | severity | what |", "|---|---|---|"]
+        for rule in members:
+            default = "" if rule.default else " (off by default)"
+            lines.append(f"| [{rule.code}]({rule.code}.md) | {rule.severity.value} | {rule.summary}{default} |")
+        lines.append("")
+    return "\n".join(lines)
 
 
 def stale() -> list[str]:
-    """Codes whose page is missing or does not say what the rule's docstring says, and pages without a rule."""
-    wanted = {rule.code: documentation(rule.code) for rule in RULES}
-    pages = {page.stem: page.read_text(encoding="utf-8") for page in PAGES.glob("*.md")}
-    return sorted(code for code in wanted.keys() | pages.keys() if wanted.get(code) != pages.get(code))
+    """Names of files that are missing, differ or belong to no rule."""
+    wanted = pages()
+    there = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.glob("*.md")}
+    return sorted(name for name in wanted.keys() | there.keys() if wanted.get(name) != there.get(name))
 
 
-def write() -> None:
-    PAGES.mkdir(parents=True, exist_ok=True)
-    for page in PAGES.glob("*.md"):
-        page.unlink()
-    for rule in RULES:
-        (PAGES / f"{rule.code}.md").write_text(documentation(rule.code), encoding="utf-8")
+def main(arguments: list[str]) -> int:
+    names = stale()
+    for name in names:
+        print(f"docs/rules/{name} {'is stale: run scripts/rule_docs.py' if arguments else 'is brought up to date'}")
+    if arguments == ["--check"]:
+        return 1 if names else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    wanted = pages()
+    for name in names:
+        if name in wanted:
+            (FOLDER / name).write_text(wanted[name], encoding="utf-8", newline="\n")
+        else:
+            (FOLDER / name).unlink()
+    return 0
 
 
 if __name__ == "__main__":
-    if "--check" in sys.argv[1:]:
-        codes = stale()
-        for code in codes:
-            print(f"docs/rules/{code}.md is stale: run scripts/rule_docs.py")
-        sys.exit(bool(codes))
-    write()
+    sys.exit(main(sys.argv[1:]))

@@ -9,13 +9,13 @@ from stitchcuda.analysis.rules import RULES, documentation
 from stitchcuda.analysis.rules.finding import Rule
 from stitchcuda.server.cli.dispatch import main
 
-from scripts.write_rule_pages import stale
+from scripts.rule_docs import stale
 
 SECTIONS = ["What", "Why", "Example", "Use instead", "Fix safety", "References"]
 
 
 def test_pages_are_fresh() -> None:
-    assert stale() == [], "python scripts/write_rule_pages.py brings them up to date"
+    assert stale() == [], "python scripts/rule_docs.py brings them up to date"
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
