@@ -365,7 +365,13 @@ class Operations(Expressions):
             place = self.pointed(value, state)
             if place is not None:
                 return self.display(place)
-        return expr.name
+        return self._given_name(expr)
+
+    @staticmethod
+    def _given_name(expr: ir.Api) -> str:
+        """The user's name for what the call returns, when the frontend gives one."""
+        given = expr.role("name")
+        return given.value if isinstance(given, ir.Const) and isinstance(given.value, str) else expr.name
 
     def write_out(self, expr: ir.Api, value: Value, state: State) -> Value:
         """Stores through the out-argument; an API that returns its object gives it back instead."""
@@ -592,7 +598,7 @@ class Operations(Expressions):
         """The array that a library call gives back (`cupy.asarray`, `arr.get()`)."""
         to_host = "d2h" in expr.flags
         obj = self.object_for(
-            self.identity("alloc", expr.span), expr.name, origin="alloc",
+            self.identity("alloc", expr.span), self._given_name(expr), origin="alloc",
             memory=Memory.PAGEABLE if to_host else Memory.DEVICE, pooled=not to_host, device=state.device,
         )  # fmt: skip
         return Pointer(Place(obj.id), True)
@@ -698,9 +704,13 @@ class Operations(Expressions):
                     buffer = self.buffer_of(pointer.place.object)
                     start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
                     modes = (
-                        (Mode.WRITE,) if role == "dst" else (Mode.READ,) if role == "src" else (Mode.READ, Mode.WRITE)
+                        (Mode.WRITE,)
+                        if role == "dst"
+                        else (Mode.READ,)
+                        if role.startswith("src")
+                        else (Mode.READ, Mode.WRITE)
                     )
-                    certainty = Certainty.MUST if role in ("dst", "src") else Certainty.MAY
+                    certainty = Certainty.MUST if role == "dst" or role.startswith("src") else Certainty.MAY
                     accesses += [Access(buffer, m, Range(start), certainty, role) for m in modes]
             if "returns" in expr.flags:
                 result = self._returned_array(expr, values, state)
@@ -729,6 +739,8 @@ class Operations(Expressions):
     def _aside(self, expr: ir.Api, state: State) -> Value:
         """Calls that are no ops: devices, pointers, properties, and what is not modelled."""
         if expr.kind is ApiKind.SET_STREAM:
+            if "current" in expr.flags:  # asks which stream is current (Python libraries)
+                return Handle("stream", self.default_stream(state))
             self.roles(expr, state)
             written = expr.role("stream")
             if written is None:

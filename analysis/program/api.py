@@ -12,12 +12,15 @@ A row is `name kind role role ... / flag flag`. Roles are positional. The names,
 `width` `height` `dpitch` `spitch` `pitch_out`   2-D copies; `pitch_out` receives a pitch
 `params`          pointer to a parameter structure (`cudaMemcpy3DParms`, node parameters, ...)
 `kernel` `grid` `block` `shared` `packed` `config`   kernel launches written as calls (the frontend makes `Launch` of them)
+`name`            the user's name for what a call with flag "returns" gives back (a string constant)
+`src1` `src2` ... further arrays that a library call reads
 `argN`            anything else: the argument at position N of the call, counted from 0
 
 Flags: "async" (returns before the work is done as far as the API is concerned), "2d", "3d", "peer", "to-symbol",
 "from-symbol", "symbol", "array" (a cudaArray), "pooled" (stream-ordered), "pitched", "managed", "driver", "library",
 "cooperative", "graph-node" (adds or changes a node of an explicitly built graph), "may-sync" (documented to possibly wait
-for the device), "multi-device", and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
+for the device), "returns" (gives back a new object instead of storing it through `out`), "current" (asks for the current
+stream), "multi-device", and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
 """
 
 from __future__ import annotations

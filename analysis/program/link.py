@@ -287,7 +287,9 @@ def _entries(
     reaching: frozenset[str],
 ) -> tuple[str, ...]:
     """Every `main` and Python module entry; in files that belong to none of them, every uncalled function with CUDA work."""
-    roots = [u for u in program.by_name.get("main", ()) if not program.functions[u].record]
+    mains = [program.functions[u] for u in program.by_name.get("main", ())]
+    # in Python `main` is a name like any other: the module's own code calls it
+    roots = [f.uid for f in mains if not f.record and not (f.language == "python" and f.uid in callers)]
     roots += [m.entry.uid for m in program.modules.values() if m.entry is not None]
     covered: set[str] = set()
     queue = list(roots)
