@@ -30,7 +30,8 @@ def run(_: argparse.Namespace) -> int:
     graph_code = _type("graph", graph, [path])
     check_code = _type("check", check, [path])
     print(NOT_YET)
-    lacking = [capability.name for capability in probe() if capability.name in ("nvcc", "gpu") and not capability.found]
+    missing = {capability.name for capability in probe() if not capability.found}
+    lacking = [shown for name, shown in (("nvcc", "CUDA compiler"), ("gpu", "GPU")) if name in missing]
     if lacking:
         print(f"This machine has no {' and no '.join(lacking)}; stitchcuda doctor says more.")
     return 2 if 2 in (graph_code, check_code) else 0
