@@ -87,7 +87,7 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     level = Confidence.CERTAIN
     freed = later.kind in MAY_WAIT and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
     if clash.same is not True and not freed:
-        level = weaker(level, _partial(timeline, clash))
+        level = weaker(level, _partial(timeline, later, clash))
     for op, access in ((earlier, clash.first), (later, clash.second)):
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
@@ -152,14 +152,15 @@ def _pairs(
                     yield other, first, op, second
 
 
-def _partial(timeline: Timeline, clash: Conflict) -> Confidence:
-    """Whether they meet was not proved. A gather or scatter somewhere in an array that the other access walks from its
-    start is `likely` to; anything else may be a partition that was not understood."""
+def _partial(timeline: Timeline, later: Op, clash: Conflict) -> Confidence:
+    """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
+    from its start is `likely` to; anything else may be a partition that was not understood (halves, slots, fields)."""
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
     for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
-        if walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
-            return Confidence.LIKELY
+        array = walked.extent is None or walked.extent.constant is None  # not one field or element
+        if array and walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
+            return Confidence.LIKELY if later.stream is not None else Confidence.POSSIBLE
     return Confidence.POSSIBLE
 
 

@@ -60,7 +60,7 @@ from stitchcuda.analysis.rules.waits import (
     newly_done,
     nothing_between,
     plain_statement,
-    quiet_kernel,
+    quiet,
     region_is_plain,
     waits_for,
 )
@@ -98,7 +98,7 @@ def _candidate(given: RuleInput, wait: Op, work: int) -> bool:
     if body is None or not wait.certain or line.cuts or checked_next(body, wait, given.program):
         return False
     printed = line.earlier[wait.id] & work
-    return bool(wait.waits & work) and all(quiet_kernel(given.program, line.ops[k]) for k in members(printed))
+    return bool(wait.waits & work) and all(quiet(given.program, line, line.ops[k]) for k in members(printed))
 
 
 def _wait_before(given: RuleInput, wait: Op, work: int) -> Op | None:

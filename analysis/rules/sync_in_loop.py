@@ -57,7 +57,7 @@ from stitchcuda.analysis.rules.waits import (
     newly_done,
     nothing_between,
     plain_statement,
-    quiet_kernel,
+    quiet,
     region_is_plain,
     span_is_plain,
     stream_ordered,
@@ -65,7 +65,7 @@ from stitchcuda.analysis.rules.waits import (
 )
 
 CODE = "sync-in-loop"
-_WORK = (ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH)
+_WORK = (ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
@@ -92,7 +92,7 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
     inside = [op for op in pending if _inside(line, op, wait.loop)]  # in the first round there may be earlier work too
     if not any(op.kind in _WORK for op in inside) or any(op.conditions != wait.conditions for op in inside):
         return False
-    if not all(quiet_kernel(given.program, op) for op in pending):
+    if not all(quiet(given.program, line, op) for op in pending):
         return False
     holder = given.program.functions[line.loops[wait.loop].site.function]
     if not span_is_plain(given.program, holder, loop.span):
@@ -104,6 +104,8 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
         if not _inside(line, op, wait.loop):
             continue
         if host_needs(line, op, numbers) or (op.kind is ApiKind.COPY and not op.asynchronous):
+            return False
+        if op.kind is ApiKind.LIBRARY_CALL:  # may hand a result to the host (O9)
             return False
         # The pending work of one round stands for that of the round before: the later round must be ordered behind it.
         if op.stream is not None and op.kind not in EXPLICIT and not all(_follows(line, p, op) for p in pending):

@@ -137,10 +137,14 @@ def waits_for(line: Timeline, op: Op, work: int) -> bool:
     return False
 
 
-def quiet_kernel(program: Program, op: Op) -> bool:
-    """A launch whose kernel is here and neither prints nor asserts: only a wait makes those visible."""
+def quiet(program: Program, timeline: Timeline, op: Op) -> bool:
+    """Device work that nobody sees or hears but through memory: kernels that are here and neither print nor assert
+    (only a wait makes those visible), no host functions, also not as nodes of a CUDA graph built by hand."""
+    if op.kind is ApiKind.GRAPH_LAUNCH:
+        kinds = {o.kind for o in timeline.ops}
+        return ApiKind.CAPTURE_BEGIN in kinds and ApiKind.HOST_FUNC not in kinds
     if op.kind is not ApiKind.LAUNCH:
-        return True
+        return op.kind is not ApiKind.HOST_FUNC
     uids = program.by_name.get(_last(op.kernel), ())
     return bool(uids) and not any(kernel_effects(program, uid).prints for uid in uids)
 

@@ -64,6 +64,10 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
             unusable = unusable or path in asked
             continue
         made = _scan(path, got.text)
+        if path.endswith(".py") and not made.cuda:
+            if path in asked:
+                problems.append(Problem(path, 0, "uses no CuPy", "nothing to check"))
+            continue
         if not made.cuda and path in asked and got.problem is None:
             problems.append(Problem(path, 0, "uses no CUDA", "nothing to check"))
         known[path] = made
