@@ -1,0 +1,307 @@
+"""The server's side of the analysis process: when to ask it, what it answered, and its restarts.
+
+Editing only marks a document; after `delay` seconds without another edit its text goes over the pipe and a check is
+asked for. Facts are kept with the version they hold for. The event loop never analyses anything itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import IO
+
+from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.server.documents import Documents
+from stitchcuda.server.facts import FileFacts
+from stitchcuda.server.messages import (
+    LENGTH,
+    Check,
+    DiskChanged,
+    Failed,
+    GraphAnswer,
+    GraphText,
+    Indexing,
+    OpenText,
+    Request,
+    Result,
+    StopIndexing,
+    Texts,
+    Workspace,
+    pack,
+    unpack,
+)
+from stitchcuda.server.transport import PipeReader, PipeWriter
+
+log = logging.getLogger(__name__)
+
+COMMAND = (sys.executable, "-m", "stitchcuda.server.analysis_process")
+_STUCK_SECONDS = 120.0  # a check that takes longer is ended by ending the process
+_CRASHES_PER_TEXT = 2  # after that a text is left alone until it changes
+
+
+class EngineUnavailable(Exception):
+    """The analysis could not give an answer; the message is for the user."""
+
+
+def start_process(command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
+    """Starts an analysis process. Called before the slow imports of the server, so that both warm up together."""
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+class Analyses:
+    """One analysis process and the newest facts of every open document."""
+
+    def __init__(
+        self,
+        documents: Documents,
+        on_facts: Callable[[str], None],
+        on_indexing: Callable[[Indexing], None],
+        command: Sequence[str] = COMMAND,
+        process: subprocess.Popen[bytes] | None = None,
+    ):
+        self._documents = documents
+        self._on_facts = on_facts  # called with the path of an open document that has new facts
+        self._on_indexing = on_indexing
+        self._command = command
+        self._early = process
+        self._process: subprocess.Popen[bytes] | None = None
+        self._writer: PipeWriter | None = None
+        self._receiver: asyncio.Task[None] | None = None
+        self._workspace = Workspace((), True)
+        self._sent: dict[str, int] = {}
+        self._facts: dict[str, tuple[int, FileFacts, bool]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+        self._running: dict[str, tuple[int, float]] = {}  # path -> version asked for, when
+        self._crashes: dict[tuple[str, int], int] = {}
+        self._changed = asyncio.Condition()
+        self._answers: dict[int, asyncio.Future[GraphAnswer]] = {}
+        self._failures: dict[str, tuple[int, str]] = {}
+        self._numbers = itertools.count(1)
+        self._restarts = 0
+        self._closing = False
+
+    # ------------------------------------------------------------------------------------------------------- lifecycle
+
+    def start(self) -> None:
+        """Starts (or takes over) the process. Needs a running event loop."""
+        self._process, self._early = self._early or start_process(self._command), None
+        stdin, stdout = _pipes(self._process)
+        self._writer = PipeWriter(stdin.fileno())
+        self._receiver = asyncio.create_task(self._receive(self._process, PipeReader(stdout.fileno()).stream))
+        self._sent.clear()
+        self._send(self._workspace)
+
+    def configure(self, roots: tuple[str, ...], whole_program: bool) -> None:
+        workspace = Workspace(roots, whole_program)
+        if workspace != self._workspace:
+            self._workspace = workspace
+            self._send(workspace)
+
+    def close(self) -> None:
+        """Ends the process at once."""
+        self._closing = True
+        for timer in self._timers.values():
+            timer.cancel()
+        if self._receiver is not None:
+            self._receiver.cancel()
+        for process in (self._process, self._early):
+            if process is not None and process.poll() is None:
+                process.kill()
+
+    async def _receive(self, process: subprocess.Popen[bytes], stream: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                head = await stream.readexactly(LENGTH.size)
+                message = unpack(await stream.readexactly(LENGTH.unpack(head)[0]))
+                await self._handle(message)
+        except asyncio.IncompleteReadError:
+            pass
+        if not self._closing:
+            await self._restart(process)
+
+    async def _restart(self, process: subprocess.Popen[bytes]) -> None:
+        if self._writer is not None:
+            # Its thread must be gone before the descriptor it writes to can be used for something else.
+            await asyncio.to_thread(self._writer.flush, 1.0)
+        code = await asyncio.to_thread(process.wait)
+        self._restarts += 1
+        log.error("the analysis process ended (exit code %s) and is started again", code)
+        lost, self._running = self._running, {}
+        for path, (version, _) in lost.items():
+            key = (path, version)
+            self._crashes[key] = self._crashes.get(key, 0) + 1
+            self._failures[path] = (version, f"the analysis process ended (exit code {code})")
+        for answer in self._answers.values():
+            if not answer.done():
+                answer.set_exception(EngineUnavailable("the analysis process ended"))
+        self._answers.clear()
+        await asyncio.sleep(min(0.05 * self._restarts, 2.0))
+        self.start()
+        for path in lost:
+            document = self._documents.at(path)
+            if document is not None and self._crashes.get((path, document.version), 0) < _CRASHES_PER_TEXT:
+                self._ask(document)
+        await self._wake()
+
+    # -------------------------------------------------------------------------------------------------------- requests
+
+    def request(self, path: str, delay: float) -> None:
+        """Asks for new facts of an open document, `delay` seconds after the last request for it."""
+        timer = self._timers.pop(path, None)
+        if timer is not None:
+            timer.cancel()
+        if delay > 0:
+            self._timers[path] = asyncio.get_running_loop().call_later(delay, self._due, path)
+        else:
+            self._due(path)
+
+    def opened(self, path: str) -> None:
+        """The document is a new one: versions start again."""
+        self._forget(path)
+
+    def closed(self, path: str) -> None:
+        self._forget(path)
+        self._send(Texts({}, (path,)))
+
+    def disk_changed(self, paths: Sequence[str]) -> None:
+        self._send(DiskChanged(tuple(paths)))
+
+    def stop_indexing(self) -> None:
+        self._send(StopIndexing())
+
+    def _forget(self, path: str) -> None:
+        timer = self._timers.pop(path, None)
+        if timer is not None:
+            timer.cancel()
+        for known in (self._sent, self._facts, self._failures, self._running):
+            known.pop(path, None)
+
+    def _due(self, path: str) -> None:
+        self._timers.pop(path, None)
+        document = self._documents.at(path)
+        if document is not None and self._crashes.get((path, document.version), 0) < _CRASHES_PER_TEXT:
+            self._ask(document)
+
+    def _ask(self, document: Document) -> None:
+        changed = {}
+        for each in self._documents.all():
+            if self._sent.get(each.path) != each.version:
+                changed[each.path] = OpenText(each.version, each.language, each.encoded)
+                self._sent[each.path] = each.version
+        if changed:
+            self._send(Texts(changed))
+        began = time.monotonic()
+        self._running[document.path] = (document.version, began)
+        self._send(Check(document.path))
+        asyncio.get_running_loop().call_later(_STUCK_SECONDS, self._check_stuck, document.path, began)
+
+    def _check_stuck(self, path: str, began: float) -> None:
+        running = self._running.get(path)
+        if running is not None and running[1] == began and self._process is not None:
+            log.error("an analysis took more than %.0f s; its process is ended", _STUCK_SECONDS)
+            self._crashes[(path, running[0])] = _CRASHES_PER_TEXT
+            self._process.kill()
+
+    def _send(self, message: Request) -> None:
+        if self._writer is not None:
+            self._writer.write(pack(message))
+
+    # --------------------------------------------------------------------------------------------------------- answers
+
+    async def _handle(self, message: object) -> None:
+        match message:
+            case Result():
+                self._take(message)
+            case Indexing():
+                self._on_indexing(message)
+                return
+            case Failed(path=path, version=version, reason=reason):
+                log.error("the analysis failed: %s", reason)
+                self._running.pop(path, None)
+                self._failures[path] = (version, reason)
+            case GraphAnswer(id=number):
+                answer = self._answers.pop(number, None)
+                if answer is not None and not answer.done():
+                    answer.set_result(message)
+                return
+        await self._wake()
+
+    def _take(self, result: Result) -> None:
+        running = self._running.get(result.path)
+        if running is not None and result.complete and result.versions.get(result.path, -1) >= running[0]:
+            self._running.pop(result.path)
+        for path, facts in result.facts.items():
+            document = self._documents.at(path)
+            version = result.versions[path]
+            if document is None or version > document.version:
+                continue  # closed meanwhile, or closed and opened again
+            self._facts[path] = (version, facts, result.complete)
+            self._failures.pop(path, None)
+            self._on_facts(path)
+
+    async def _wake(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    def latest(self, document: Document) -> tuple[int, FileFacts] | None:
+        """The newest facts of a document, with the version they hold for."""
+        known = self._facts.get(document.path)
+        return (known[0], known[1]) if known is not None else None
+
+    def is_current(self, document: Document, complete: bool) -> bool:
+        """Whether nothing better than the latest facts will come for this version without another request."""
+        failure = self._failures.get(document.path)
+        if failure is not None and failure[0] == document.version:
+            return True
+        known = self._facts.get(document.path)
+        return known is not None and known[0] == document.version and (known[2] or not complete)
+
+    async def settled(self, uri: str, complete: bool = False) -> Document | None:
+        """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps).
+        `complete`: also wait until the other files of its program were read. None when it is closed meanwhile."""
+        async with self._changed:
+            while True:
+                document = self._documents.get(uri)
+                if document is None or self.is_current(document, complete):
+                    return document
+                await self._changed.wait()
+
+    async def graph_text(self, path: str, function: str, form: str) -> str:
+        document = self._documents.at(path)
+        if document is not None and self._sent.get(path) != document.version:
+            self._send(Texts({path: OpenText(document.version, document.language, document.encoded)}))
+            self._sent[path] = document.version
+            self._send(Check(path))
+        number = next(self._numbers)
+        answer: asyncio.Future[GraphAnswer] = asyncio.get_running_loop().create_future()
+        self._answers[number] = answer
+        self._send(GraphText(number, path, function, form))
+        try:
+            got = await asyncio.wait_for(answer, _STUCK_SECONDS)
+        except TimeoutError as error:
+            raise EngineUnavailable("the analysis did not answer in time") from error
+        finally:
+            self._answers.pop(number, None)
+        if got.error:
+            raise EngineUnavailable(f"the analysis failed: {got.error}")
+        return got.text
+
+    def describe(self) -> dict[str, object]:
+        """For `stitchcuda.status`."""
+        return {
+            "pid": self._process.pid if self._process is not None else None,
+            "restarts": self._restarts,
+            "running": len(self._running),
+            "failed": {os.path.basename(path): reason for path, (_, reason) in self._failures.items()},
+        }
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    assert process.stdin is not None and process.stdout is not None
+    return process.stdin, process.stdout

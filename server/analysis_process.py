@@ -1,0 +1,327 @@
+"""The analysis process: `python -m stitchcuda.server.analysis_process`, a child of the server that does all analysis.
+
+Why a process and not a thread: parsing and analysing hold the interpreter's lock (a full parse of 50,000 lines does for
+0.3 s in one C call), so a thread would stop the event loop, and with it every keystroke, for that long. A process also
+survives as a crash of its own, and its memory goes back when it is restarted.
+
+It keeps one `Index` a program. Requests come on stdin, replies go to stdout; the end of stdin ends the process at once,
+so it never outlives the server.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from stitchcuda.server import sources
+from stitchcuda.server.messages import (
+    LENGTH,
+    Check,
+    DiskChanged,
+    Failed,
+    GraphAnswer,
+    GraphText,
+    Indexing,
+    OpenText,
+    Reply,
+    Request,
+    Result,
+    StopIndexing,
+    Texts,
+    Workspace,
+    pack,
+    unpack,
+)
+
+_BATCH_BYTES = 256 * 1024  # read between two looks at the inbox: an edit waits for one batch at most
+
+
+class Superseded(Exception):
+    """A newer request makes the running analysis pointless."""
+
+
+@dataclass
+class Program:
+    """One `Index` and which files it holds."""
+
+    key: str
+    index: Any
+    loaded: dict[str, tuple[int, int]] = field(default_factory=dict)  # path -> (mtime, size); (-1, version) when open
+    waiting: list[str] | None = None  # siblings not read yet; None: not listed yet
+    analysis: Any = None
+
+    @property
+    def complete(self) -> bool:
+        return self.waiting == []
+
+
+class Inbox:
+    """Requests in arrival order, filled by a thread."""
+
+    def __init__(self, stream: BinaryIO):
+        self._stream = stream
+        self._requests: list[Request] = []
+        self._ready = threading.Condition()
+        self._running: str | None = None
+        self._cancel = threading.Event()
+        threading.Thread(target=self._read, name="requests", daemon=True).start()
+
+    def _read(self) -> None:
+        while True:
+            head = self._stream.read(LENGTH.size)
+            if len(head) < LENGTH.size:
+                os._exit(0)  # the server is gone
+            request = unpack(self._stream.read(LENGTH.unpack(head)[0]))
+            with self._ready:
+                self._requests.append(request)  # type: ignore[arg-type]
+                if isinstance(request, Check) and request.path == self._running:
+                    self._cancel.set()
+                self._ready.notify()
+
+    def take(self) -> Request:
+        with self._ready:
+            while not self._requests:
+                self._ready.wait()
+            return self._requests.pop(0)
+
+    def has_check(self) -> bool:
+        with self._ready:
+            return any(isinstance(r, Check | GraphText | StopIndexing) for r in self._requests)
+
+    def superseded(self, path: str) -> bool:
+        """Whether a later request asks to check the same path again."""
+        with self._ready:
+            return any(isinstance(r, Check) and r.path == path for r in self._requests)
+
+    def running(self, path: str | None) -> threading.Event:
+        """Says what is being checked; the event is set when a newer check of it arrives."""
+        with self._ready:
+            self._running = path
+            self._cancel = threading.Event()
+            return self._cancel
+
+
+class AnalysisProcess:
+    """Holds the open texts and the programs; handles one request at a time."""
+
+    def __init__(self, inbox: Inbox, send: Callable[[Reply], None], new_index: Callable[[], Any]):
+        self._inbox = inbox
+        self._send = send
+        self._new_index = new_index
+        self._open: dict[str, OpenText] = {}
+        self._programs: dict[str, Program] = {}
+        self._keys: dict[str, str] = {}
+        self._roots: tuple[str, ...] = ()
+        self._whole_program = True
+        self._indexing = True
+
+    def handle(self, request: Request) -> None:
+        match request:
+            case Texts(changed=changed, closed=closed):
+                self._indexing = True
+                self._open.update(changed)
+                for path in closed:
+                    self._open.pop(path, None)
+            case Workspace(roots=roots, whole_program=whole):
+                self._roots, self._whole_program = roots, whole
+                self._programs.clear()
+                self._keys.clear()
+            case DiskChanged(paths=paths):
+                self._disk_changed(paths)
+            case StopIndexing():
+                self._indexing = False
+            case Check(path=path):
+                if path in self._open and not self._inbox.superseded(path):
+                    self._check(path)
+            case GraphText():
+                self._graph(request)
+
+    # -------------------------------------------------------------------------------------------------------- programs
+
+    def _key(self, path: str) -> str:
+        """Which program a file belongs to: its root folder, or itself when the folder is not one small program."""
+        key = self._keys.get(path)
+        if key is None:
+            key = path
+            if self._whole_program and os.path.isabs(path) and not path.endswith(".py"):
+                root = sources.program_root(path, self._roots)
+                if self._siblings(root):
+                    key = root
+            self._keys[path] = key
+        return key
+
+    def _siblings(self, root: str) -> list[str]:
+        return sources.siblings(root, deep=os.path.exists(os.path.join(root, "CMakeLists.txt")))
+
+    def _programs_with(self, path: str) -> list[Program]:
+        key = self._key(path)
+        if key not in self._programs:
+            self._programs[key] = Program(key, self._new_index())
+        own = self._programs[key]
+        return [own, *(p for p in self._programs.values() if p is not own and path in p.loaded)]
+
+    def _read(self, path: str) -> bytes | None:
+        opened = self._open.get(path)
+        return opened.text if opened is not None else sources.read_file(path)
+
+    def _load(self, program: Program, path: str, text: bytes | None = None) -> None:
+        """Puts the current text of a file into the program's index when it is not there yet."""
+        opened = self._open.get(path)
+        if opened is not None:
+            stamp, text = (-1, opened.version), opened.text
+        else:
+            stamp = _stamp(path)
+        if program.loaded.get(path) == stamp:
+            return
+        if text is None:
+            text = sources.read_file(path)
+        if text is None:
+            if program.loaded.pop(path, None) is not None:
+                program.index.drop(path)
+            return
+        program.index.put(path, text)
+        program.loaded[path] = stamp
+
+    def _load_with_includes(self, program: Program, path: str) -> None:
+        self._load(program, path)
+        text = self._read(path)
+        if text is None:
+            return
+        folders = sources.include_folders(path, self._roots)
+        for name, content in sources.includes(path, text, self._read, folders).files.items():
+            self._load(program, name, content)
+
+    def _disk_changed(self, paths: tuple[str, ...]) -> None:
+        self._keys.clear()
+        for program in self._programs.values():
+            for path in paths or tuple(program.loaded):
+                if path in program.loaded and path not in self._open:
+                    self._load(program, path)
+            program.waiting = None  # files may have come or gone
+
+    # ----------------------------------------------------------------------------------------------------------- check
+
+    def _check(self, path: str) -> None:
+        cancel = self._inbox.running(path)
+        try:
+            for program in self._programs_with(path):
+                for opened in self._open:
+                    if opened in program.loaded or self._key(opened) == program.key:
+                        self._load(program, opened)
+                for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
+                    self._load(program, gone)
+                self._load_with_includes(program, path)
+                self._list_siblings(program, path)
+                self._analyse(program, path, cancel)
+                if not program.complete:
+                    self._read_rest(program, path, cancel)
+        except Superseded:
+            pass
+        except Exception as error:  # noqa: BLE001
+            # One broken analysis must not end the process: the next edit may be fine again.
+            self._send(Failed(path, self._open[path].version, _where(error)))
+        finally:
+            self._inbox.running(None)
+
+    def _list_siblings(self, program: Program, path: str) -> None:
+        if program.waiting is None:
+            found = [] if program.key == path else self._siblings(program.key)
+            program.waiting = [p for p in found if p not in program.loaded]
+
+    def _read_rest(self, program: Program, path: str, cancel: threading.Event) -> None:
+        """Reads the program's other files in batches and analyses it as a whole, unless something else is asked for:
+        then that comes first, and the next check goes on here."""
+        assert program.waiting is not None
+        total = len(program.loaded) + len(program.waiting)
+        root = program.key
+        try:
+            while program.waiting:
+                if cancel.is_set() or self._inbox.has_check() or not self._indexing:
+                    return
+                self._send(Indexing(root, total - len(program.waiting), total))
+                size = 0
+                while program.waiting and size < _BATCH_BYTES:
+                    sibling = program.waiting.pop(0)
+                    self._load_with_includes(program, sibling)
+                    size += _stamp(sibling)[1]
+            self._analyse(program, path, cancel)
+        finally:
+            self._send(Indexing(root, total, total))
+
+    def _analyse(self, program: Program, path: str, cancel: threading.Event) -> None:
+        from stitchcuda.server.placing import place
+
+        began = time.perf_counter()
+        analysis = program.index.analyse(cancel.is_set)
+        if cancel.is_set() or not analysis.complete:
+            raise Superseded
+        program.analysis = analysis
+        mine = [p for p in self._open if self._key(p) == program.key]
+        versions = {p: self._open[p].version for p in mine}
+        texts = {p: self._open[p].text for p in mine}
+        facts = place(analysis, mine, texts, self._read)
+        self._send(Result(path, versions, facts, program.complete, time.perf_counter() - began))
+
+    def _graph(self, request: GraphText) -> None:
+        from stitchcuda.server.placing import graph_text
+
+        try:
+            program = self._programs_with(request.path)[0]
+            if program.analysis is None:
+                self._load_with_includes(program, request.path)
+                program.analysis = program.index.analyse(None)
+            text = graph_text(program.analysis, request.function, request.format)
+            self._send(GraphAnswer(request.id, text))
+        except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
+            self._send(GraphAnswer(request.id, "", _where(error)))
+
+
+def _stamp(path: str) -> tuple[int, int]:
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return (0, 0)
+    return (stat.st_mtime_ns, stat.st_size)
+
+
+def _where(error: BaseException) -> str:
+    """Type and innermost place, without the message, which may quote the user's text."""
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    if place is None:
+        return type(error).__name__
+    name = place.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
+    return f"{type(error).__name__} at {name}:{place.tb_lineno}"
+
+
+def serve(new_index: Callable[[], Any] | None = None) -> None:
+    """Handles requests until stdin ends. `new_index` makes an engine; the default is `analysis.index.Index`."""
+    replies = os.fdopen(os.dup(1), "wb", buffering=0)
+    os.dup2(2, 1)  # a stray print must not end up between two replies
+    inbox = Inbox(sys.stdin.buffer)
+    if new_index is None:
+        from stitchcuda.analysis.index import Index  # slow to import: the inbox fills meanwhile
+
+        new_index = Index
+
+    def send(reply: Reply) -> None:
+        view = memoryview(pack(reply))
+        while view:
+            view = view[replies.write(view) :]
+
+    process = AnalysisProcess(inbox, send, new_index)
+    while True:
+        process.handle(inbox.take())
+
+
+if __name__ == "__main__":
+    try:
+        serve()
+    except (KeyboardInterrupt, BrokenPipeError):
+        os._exit(0)

@@ -1,0 +1,201 @@
+"""The only module that knows LSP positions: byte offsets and facts in, protocol values out, and back.
+
+`View` is how features see a file: its current text, the facts of an analysed version, and the edits in between. Ranges
+are carried over those edits; what an edit touched is not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from lsprotocol import types as t
+from stitchcuda.analysis.rules.finding import Confidence
+from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, Position, carry
+from stitchcuda.server.facts import FileFacts, Place, PlacedEdit, PlacedFinding
+from stitchcuda.server.settings import Settings
+
+SOURCE = "stitchcuda"
+_SEVERITY = {
+    "error": t.DiagnosticSeverity.Error,
+    "warning": t.DiagnosticSeverity.Warning,
+    "information": t.DiagnosticSeverity.Information,
+    "hint": t.DiagnosticSeverity.Hint,
+}
+_CONFIDENCE = {Confidence.POSSIBLE.value: 0, Confidence.LIKELY.value: 1, Confidence.CERTAIN.value: 2}
+_UNNECESSARY = {"redundant-sync", "unused-suppression"}
+
+Snapshot = Callable[[str], Document | None]
+
+
+@dataclass(frozen=True)
+class View:
+    """A file as features see it."""
+
+    document: Document
+    facts: FileFacts
+    edits: tuple[ByteEdit, ...]  # from the analysed version to `document`
+    encoding: Encoding
+    snapshot: Snapshot  # text of other files
+
+    def span(self, place: Place) -> tuple[int, int] | None:
+        """Where a place of this file is now."""
+        return carry((place.start, place.end), self.edits)
+
+    def range(self, place: Place) -> t.Range | None:
+        span = self.span(place)
+        return to_range(self.document, span, self.encoding) if span is not None else None
+
+    def location(self, place: Place) -> t.Location | None:
+        """A place in this or any other file."""
+        if place.path == self.document.path:
+            here = self.range(place)
+            return t.Location(uri=self.document.uri, range=here) if here is not None else None
+        other = self.snapshot(place.path)
+        if other is None:
+            return None
+        return t.Location(uri=other.uri, range=to_range(other, (place.start, place.end), self.encoding))
+
+
+def to_position(document: Document, offset: int, encoding: Encoding) -> t.Position:
+    place = document.position(offset, encoding)
+    return t.Position(line=place.line, character=place.column)
+
+
+def to_range(document: Document, span: tuple[int, int], encoding: Encoding) -> t.Range:
+    return t.Range(
+        start=to_position(document, span[0], encoding),
+        end=to_position(document, span[1], encoding),
+    )
+
+
+def from_position(document: Document, position: t.Position, encoding: Encoding) -> int:
+    return document.offset(Position(position.line, position.character), encoding)
+
+
+def from_range(document: Document, range_: t.Range, encoding: Encoding) -> tuple[int, int]:
+    start = from_position(document, range_.start, encoding)
+    return start, max(from_position(document, range_.end, encoding), start)
+
+
+def from_changes(changes: Sequence[t.TextDocumentContentChangeEvent]) -> list[Change]:
+    out = []
+    for change in changes:
+        if isinstance(change, t.TextDocumentContentChangePartial):
+            start, end = change.range.start, change.range.end
+            out.append(Change(Position(start.line, start.character), Position(end.line, end.character), change.text))
+        else:
+            out.append(Change(None, None, change.text))
+    return out
+
+
+# --------------------------------------------------------------------------------------------------------- diagnostics
+
+
+def is_shown(finding: PlacedFinding, settings: Settings) -> bool:
+    """Whether the user's settings let a finding through."""
+    if (
+        settings.severity.get(finding.code) == "off"
+        or finding.code in settings.ignore
+        or finding.group in settings.ignore
+    ):
+        return False
+    if _CONFIDENCE[finding.confidence] < _CONFIDENCE[settings.confidence.value]:
+        return False
+    if not settings.select:
+        return finding.default
+    return any(word in ("all", finding.code, finding.group) for word in settings.select)
+
+
+def shown_findings(view: View, settings: Settings) -> list[tuple[PlacedFinding, t.Range]]:
+    """The findings to show with where they are now, in source order."""
+    found = []
+    for finding in view.facts.findings:
+        if is_shown(finding, settings):
+            here = view.range(finding.place)
+            if here is not None:
+                found.append((finding, here))
+    found.sort(key=lambda f: (f[1].start.line, f[1].start.character, f[0].code))
+    return found
+
+
+def to_diagnostic(
+    view: View,
+    finding: PlacedFinding,
+    here: t.Range,
+    settings: Settings,
+    capabilities: t.ClientCapabilities,
+    href: str | None,
+) -> t.Diagnostic:
+    """A finding as a diagnostic, with the parts the client says it understands."""
+    text = capabilities.text_document
+    known = (text.publish_diagnostics if text is not None else None) or t.PublishDiagnosticsClientCapabilities()
+    pull = text.diagnostic if text is not None else None
+    wants_related = bool(known.related_information or (pull is not None and pull.related_information))
+    related = []
+    for other in finding.related if wants_related else ():
+        location = view.location(other.place)
+        if location is not None:
+            related.append(t.DiagnosticRelatedInformation(location=location, message=other.message))
+    message = finding.message
+    if finding.condition:
+        message += f" (when {finding.condition})"
+    level = settings.severity.get(finding.code, finding.severity)
+    tags = [t.DiagnosticTag.Unnecessary] if finding.code in _UNNECESSARY else None
+    return t.Diagnostic(
+        range=here,
+        message=message,
+        severity=_SEVERITY[level],
+        code=finding.code,
+        code_description=t.CodeDescription(href=href) if href is not None else None,
+        source=SOURCE,
+        tags=tags,
+        related_information=related or None,
+        data={"rule": finding.code, "confidence": finding.confidence},
+    )
+
+
+# --------------------------------------------------------------------------------------------------------------- edits
+
+
+def to_workspace_edit(view: View, edits: Sequence[PlacedEdit], versioned: bool) -> t.WorkspaceEdit | None:
+    """Edits as one workspace edit, or None when one of them cannot be placed in the current texts."""
+    by_path: dict[str, list[t.TextEdit]] = {}
+    documents: dict[str, Document] = {}
+    for edit in edits:
+        document: Document | None = view.document
+        span: tuple[int, int] | None
+        if edit.place.path == view.document.path:
+            span = view.span(edit.place)
+        else:
+            document = view.snapshot(edit.place.path)
+            span = (edit.place.start, edit.place.end)
+        if document is None or span is None:
+            return None
+        documents[edit.place.path] = document
+        new = t.TextEdit(range=to_range(document, span, view.encoding), new_text=_line_ends(edit.text, document))
+        by_path.setdefault(edit.place.path, []).append(new)
+    if not versioned:
+        return t.WorkspaceEdit(changes={documents[path].uri: new for path, new in by_path.items()})
+    return t.WorkspaceEdit(
+        document_changes=[
+            t.TextDocumentEdit(
+                text_document=t.OptionalVersionedTextDocumentIdentifier(
+                    uri=documents[path].uri,
+                    # A file that is not open has no version for the client to check.
+                    version=documents[path].version if documents[path].version or path == view.document.path else None,
+                ),
+                edits=list(new),
+            )
+            for path, new in by_path.items()
+        ]
+    )
+
+
+def _line_ends(text: str, document: Document) -> str:
+    """`text` with the line ends of the document's first line."""
+    if "\n" not in text or len(document.lines) < 2:
+        return text
+    _, end = document.line_span(0)
+    ending = document.encoded[end : document.lines.start(1)].decode()
+    return text.replace("\r\n", "\n").replace("\n", ending)

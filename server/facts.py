@@ -1,0 +1,108 @@
+"""What the server knows about one file after an analysis: plain values with absolute byte offsets.
+
+The analysis process makes them and sends them over a pipe, so they hold no IR, no Timeline and no syntax tree. Features
+turn them into protocol values; no feature looks at the engine's types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A byte range of a file."""
+
+    path: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEdit:
+    place: Place
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFix:
+    title: str
+    preferred: bool
+    edits: tuple[PlacedEdit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedRelated:
+    place: Place
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedFinding:
+    code: str
+    group: str
+    severity: str
+    confidence: str
+    place: Place
+    message: str
+    related: tuple[PlacedRelated, ...] = ()
+    fixes: tuple[PlacedFix, ...] = ()
+    condition: str = ""
+    default: bool = True  # part of the default selection
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchFact:
+    """One kernel launch as written, with what is known about it on the call paths that reach it."""
+
+    place: Place
+    kernel: str
+    grid: str
+    block: str
+    streams: tuple[str, ...]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    after: tuple[str, ...]  # what it is directly ordered after, e.g. "copy `cudaMemcpyAsync` line 12 (stream)"
+    paths: int = 1  # call paths that reach it
+
+
+@dataclass(frozen=True, slots=True)
+class StageFact:
+    """One device operation or wait of a host function, in source order."""
+
+    place: Place
+    kind: str
+    title: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFact:
+    """A kernel, or a host function with device work."""
+
+    name: str
+    place: Place
+    name_place: Place
+    kernel: bool
+    kernels: int = 0  # distinct kernels launched
+    streams: int = 0
+    copies: int = 0
+    launches: int = 0
+    stages: tuple[StageFact, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ProblemFact:
+    path: str
+    line: int
+    what: str
+    consequence: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileFacts:
+    path: str
+    findings: tuple[PlacedFinding, ...] = ()
+    launches: tuple[LaunchFact, ...] = ()
+    functions: tuple[FunctionFact, ...] = ()
+    problems: tuple[ProblemFact, ...] = ()

@@ -1,0 +1,76 @@
+"""The server's commands: the execution graph as text, the status, and cancelling a job."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as t
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from stitchcuda.server.analyses import EngineUnavailable
+from stitchcuda.server.features.code_action import STITCH_DISABLED
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+FORMATS = ("text", "mermaid", "json")
+
+
+async def graph_text(ls: StitchServer, *arguments: Any) -> str | None:
+    """`[uri, function = "", format = "text", show = false]` -> the graph; None when the file has no device work.
+    `show` also opens it in the editor."""
+    uri, function, form, show = (*arguments, *("", "", "text", False)[len(arguments) :])[:4]
+    if not isinstance(uri, str) or not isinstance(function, str) or form not in FORMATS:
+        raise JsonRpcInvalidParams(message=f"stitchcuda.graphText takes uri, function and one of {', '.join(FORMATS)}")
+    document = ls.documents.get(uri)
+    if document is None or not ls.is_relevant(document):
+        return None
+    try:
+        text = await ls.analyses.graph_text(document.path, function, form)
+    except EngineUnavailable as error:
+        raise JsonRpcException(code=int(t.LSPErrorCodes.RequestFailed), message=str(error)) from error
+    if text and show is True:
+        await _show(ls, text, function)
+    return text or None
+
+
+async def _show(ls: StitchServer, text: str, function: str) -> None:
+    def write() -> Path:
+        folder = Path(tempfile.mkdtemp(prefix="stitchcuda-"))
+        name = "".join(c if c.isalnum() else "_" for c in function) or "program"
+        file = folder / f"{name}-execution-graph.txt"
+        file.write_text(text, encoding="utf-8")
+        return file
+
+    file = await asyncio.to_thread(write)
+    if get_capability(ls.client_capabilities, "window.show_document.support"):
+        await ls.window_show_document_async(t.ShowDocumentParams(uri=file.as_uri(), take_focus=True))
+    else:
+        message = f"The execution graph is in {file}"
+        ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=message))
+
+
+def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
+    """What the server is doing, and why an action is not available."""
+    return {
+        "version": ls.version,
+        "documents": len(ls.documents.all()),
+        "channel": "pull" if ls.channel.pulls else "push",
+        "encoding": ls.documents.encoding,
+        "jobs": ls.jobs.describe(),
+        "analysis": ls.analyses.describe(),
+        "unavailable": {"stitch": STITCH_DISABLED},
+    }
+
+
+def cancel(ls: StitchServer, *arguments: Any) -> bool:
+    """`[job id]` -> whether a running job of that id was told to stop."""
+    if len(arguments) != 1 or not isinstance(arguments[0], str):
+        raise JsonRpcInvalidParams(message="stitchcuda.cancel takes one job id")
+    if not ls.jobs.cancel(arguments[0]):
+        return False
+    ls.analyses.stop_indexing()
+    return True

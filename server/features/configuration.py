@@ -1,0 +1,108 @@
+"""Initialisation and settings."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as t
+from pygls.capabilities import get_capability
+from pygls.exceptions import JsonRpcException
+from stitchcuda.server.documents import path_of
+from stitchcuda.server.features import diagnostics, watched_files
+from stitchcuda.server.settings import SECTION, Settings, read_settings
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+log = logging.getLogger(__name__)
+
+_PULL_SECONDS = 3.0
+
+
+def initialize(ls: StitchServer, params: t.InitializeParams) -> None:
+    encoding = ls.workspace.position_encoding
+    ls.documents.encoding = str(getattr(encoding, "value", encoding))  # type: ignore[assignment]
+    ls.roots = _roots(ls)
+    diagnostics.configure(ls)
+    options = params.initialization_options
+    known = options.get("commands") if isinstance(options, dict) else None
+    name = params.client_info.name if params.client_info is not None else ""
+    ls.client_shows_graph = "Visual Studio Code" in name or isinstance(known, list) and "stitchcuda.showGraph" in known
+    ls.initial_settings, mistakes = read_settings(Settings(), options)
+    ls.settings = ls.initial_settings
+    ls.mistakes = list(mistakes)
+    if params.process_id is not None:
+        ls.watch_parent(params.process_id)
+    ls.analyses.configure(ls.roots, ls.settings.wholeProgram)
+
+
+async def initialized(ls: StitchServer, params: t.InitializedParams) -> None:
+    await _pull(ls)
+    await watched_files.register(ls)
+    if get_capability(ls.client_capabilities, "workspace.did_change_configuration.dynamic_registration"):
+        registration = t.Registration(
+            id="stitchcuda-settings",
+            method=t.WORKSPACE_DID_CHANGE_CONFIGURATION,
+            register_options=t.DidChangeConfigurationRegistrationOptions(section=SECTION),
+        )
+        await ls.client_register_capability_async(t.RegistrationParams(registrations=[registration]))
+
+
+async def did_change_configuration(ls: StitchServer, params: t.DidChangeConfigurationParams) -> None:
+    if get_capability(ls.client_capabilities, "workspace.configuration"):
+        await _pull(ls)
+    else:
+        _apply(ls, params.settings)
+
+
+def did_change_folders(ls: StitchServer, params: t.DidChangeWorkspaceFoldersParams) -> None:
+    ls.roots = _roots(ls)
+    _analyse_again(ls)
+
+
+async def _pull(ls: StitchServer) -> None:
+    """Asks the client for its settings. One that does not answer keeps us with what we have."""
+    values: Any = None
+    if get_capability(ls.client_capabilities, "workspace.configuration"):
+        items = t.ConfigurationParams(items=[t.ConfigurationItem(section=SECTION)])
+        try:
+            answer = await asyncio.wait_for(ls.workspace_configuration_async(items), _PULL_SECONDS)
+            values = answer[0] if answer else None
+        except (TimeoutError, JsonRpcException):
+            log.warning("the client did not answer the request for its settings; the defaults are used")
+    _apply(ls, values)
+
+
+def _apply(ls: StitchServer, values: object) -> None:
+    before = ls.settings
+    ls.settings, mistakes = read_settings(ls.initial_settings, _plain(values))
+    found = [*ls.mistakes, *mistakes]
+    ls.mistakes.clear()
+    if found:
+        text = "stitchcuda settings: " + "; ".join(dict.fromkeys(found))
+        ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Warning, message=text))
+    if ls.settings == before:
+        return
+    if ls.settings.wholeProgram != before.wholeProgram:
+        _analyse_again(ls)
+    diagnostics.show_again(ls)
+
+
+def _analyse_again(ls: StitchServer) -> None:
+    ls.analyses.configure(ls.roots, ls.settings.wholeProgram)
+    for document in ls.documents.all():
+        if ls.is_relevant(document):
+            ls.analyses.request(document.path, delay=0)
+
+
+def _roots(ls: StitchServer) -> tuple[str, ...]:
+    uris = list(ls.workspace.folders) or ([ls.workspace.root_uri] if ls.workspace.root_uri else [])
+    return tuple(path_of(uri) for uri in uris)
+
+
+def _plain(value: object) -> object:
+    """cattrs gives untyped JSON objects as attribute-less values with `_asdict` in some clients' messages."""
+    as_dict = getattr(value, "_asdict", None)
+    return as_dict() if callable(as_dict) else value

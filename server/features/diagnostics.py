@@ -1,0 +1,153 @@
+"""Findings as diagnostics, through one channel: pull when the client can pull, else push.
+
+A result computed for one version is shown for that version only. When a finding changes without an edit of its file (the
+rest of the program was read, another file was edited), pull clients are asked to pull again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lsprotocol import types as t
+from pygls.capabilities import get_capability
+from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.shipped import folder
+from stitchcuda.server.convert import View, shown_findings, to_diagnostic
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+
+@dataclass
+class Channel:
+    """What the client was told last, by URI."""
+
+    pulls: bool = False
+    can_refresh: bool = False
+    published: dict[str, str] = field(default_factory=dict)  # push: digest of the last list
+    answered: dict[str, str] = field(default_factory=dict)  # pull: digest of the last report
+    refreshing: bool = False
+
+
+def configure(ls: StitchServer) -> None:
+    """Chooses the channel from the client's capabilities."""
+    ls.channel.pulls = get_capability(ls.client_capabilities, "text_document.diagnostic") is not None
+    ls.channel.can_refresh = bool(get_capability(ls.client_capabilities, "workspace.diagnostics.refresh_support"))
+
+
+def diagnostics_of(ls: StitchServer, view: View) -> list[t.Diagnostic]:
+    return [
+        to_diagnostic(view, finding, here, ls.settings, ls.client_capabilities, href(finding.code))
+        for finding, here in shown_findings(view, ls.settings)
+    ]
+
+
+@cache
+def href(code: str) -> str | None:
+    """The page about a code that comes with the package."""
+    try:
+        page = folder("docs") / "rules" / f"{code}.md"
+    except CannotRun:
+        return None
+    return page.as_uri() if page.is_file() else None
+
+
+# ------------------------------------------------------------------------------------------------------------------ events
+
+
+def changed(ls: StitchServer, document: Document) -> None:
+    """After an edit: analyse again, or take everything back when the file has nothing to do with CUDA any more."""
+    if not ls.is_relevant(document):
+        clear(ls, document)
+    elif ls.settings.diagnosticsTrigger == "edit":
+        ls.analyses.request(document.path, ls.settings.delay)
+
+
+def clear(ls: StitchServer, document: Document) -> None:
+    ls.channel.answered.pop(document.uri, None)
+    if not ls.channel.pulls and ls.channel.published.pop(document.uri, None) is not None:
+        ls.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri=document.uri, diagnostics=[]))
+
+
+def facts_arrived(ls: StitchServer, path: str) -> None:
+    """New facts about an open document."""
+    document = ls.documents.at(path)
+    if document is None or not ls.is_relevant(document):
+        return
+    latest = ls.analyses.latest(document)
+    if latest is None or latest[0] != document.version:
+        return  # facts of an older text; those of the current one will come
+    view = ls.view(document.uri)
+    if view is None:
+        return
+    if ls.channel.pulls:
+        known = ls.channel.answered.get(document.uri)
+        if known is not None and known != digest(diagnostics_of(ls, view)):
+            refresh(ls)
+        return
+    publish(ls, view)
+
+
+def publish(ls: StitchServer, view: View) -> None:
+    items = diagnostics_of(ls, view)
+    # Also an unchanged list goes out: it carries the version, and clients drop what belongs to an older one.
+    if items or view.document.uri in ls.channel.published:
+        ls.channel.published[view.document.uri] = digest(items)
+    ls.text_document_publish_diagnostics(
+        t.PublishDiagnosticsParams(uri=view.document.uri, version=view.document.version, diagnostics=items)
+    )
+
+
+def refresh(ls: StitchServer) -> None:
+    """Asks a pull client to pull again, at most one request at a time."""
+    if not ls.channel.can_refresh or ls.channel.refreshing:
+        return
+    ls.channel.refreshing = True
+    future = ls.workspace_diagnostic_refresh(None)
+    future.add_done_callback(lambda _: setattr(ls.channel, "refreshing", False))
+
+
+def show_again(ls: StitchServer) -> None:
+    """After a change of settings."""
+    if ls.channel.pulls:
+        refresh(ls)
+        return
+    for document in ls.documents.all():
+        view = ls.view(document.uri)
+        if view is not None and ls.is_relevant(document):
+            publish(ls, view)
+
+
+# -------------------------------------------------------------------------------------------------------------------- pull
+
+
+async def pull(
+    ls: StitchServer, params: t.DocumentDiagnosticParams
+) -> t.RelatedFullDocumentDiagnosticReport | t.RelatedUnchangedDocumentDiagnosticReport:
+    uri = params.text_document.uri
+    document = ls.documents.get(uri)
+    items: list[t.Diagnostic] = []
+    if document is not None and ls.is_relevant(document):
+        waits = ls.settings.diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
+        if waits:
+            # A client that cannot be asked to pull again gets one answer, so that must be the complete one.
+            await ls.analyses.settled(uri, complete=not ls.channel.can_refresh)
+        view = ls.view(uri)
+        if view is not None:
+            items = diagnostics_of(ls, view)
+    result = digest(items)
+    ls.channel.answered[uri] = result
+    if params.previous_result_id == result:
+        return t.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
+    return t.RelatedFullDocumentDiagnosticReport(items=items, result_id=result)
+
+
+def digest(items: list[t.Diagnostic]) -> str:
+    """Equal for equal lists."""
+    plain = [(str(d.range), d.message, d.severity, d.code, str(d.related_information), d.tags) for d in items]
+    return hashlib.blake2b(json.dumps(plain, default=str).encode(), digest_size=8).hexdigest()

@@ -1,0 +1,46 @@
+"""Document synchronisation: the store follows the client, and an analysis follows the store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types as t
+from stitchcuda.server.convert import from_changes
+from stitchcuda.server.features import diagnostics
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+
+def did_open(ls: StitchServer, params: t.DidOpenTextDocumentParams) -> None:
+    item = params.text_document
+    document = ls.documents.open(item.uri, item.language_id, item.version, item.text)
+    ls.analyses.opened(document.path)
+    if ls.is_relevant(document):
+        ls.analyses.request(document.path, delay=0)
+
+
+def did_change(ls: StitchServer, params: t.DidChangeTextDocumentParams) -> None:
+    uri = params.text_document.uri
+    document = ls.documents.change(uri, params.text_document.version, from_changes(params.content_changes))
+    if document is None:
+        return
+    diagnostics.changed(ls, document)
+
+
+def did_save(ls: StitchServer, params: t.DidSaveTextDocumentParams) -> None:
+    document = ls.documents.get(params.text_document.uri)
+    if document is None:
+        return
+    # Without watched files this is when changes made outside the editor are noticed.
+    ls.analyses.disk_changed(())
+    if ls.is_relevant(document):
+        ls.analyses.request(document.path, delay=0)
+
+
+def did_close(ls: StitchServer, params: t.DidCloseTextDocumentParams) -> None:
+    document = ls.documents.close(params.text_document.uri)
+    if document is None:
+        return
+    ls.analyses.closed(document.path)
+    diagnostics.clear(ls, document)

@@ -1,0 +1,37 @@
+"""Files that changed outside the editor."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lsprotocol import types as t
+from pygls.capabilities import get_capability
+from stitchcuda.server.documents import path_of
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+_PATTERNS = ("**/*.{cu,cuh,c,cc,cpp,cxx,h,hh,hpp,hxx,inl,py}", "**/CMakeLists.txt", "**/compile_commands.json")
+
+
+async def register(ls: StitchServer) -> None:
+    """Asks the client to watch, when it can; else saving is when we look."""
+    if not get_capability(ls.client_capabilities, "workspace.did_change_watched_files.dynamic_registration"):
+        return
+    watchers = [t.FileSystemWatcher(glob_pattern=pattern) for pattern in _PATTERNS]
+    options = t.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
+    registration = t.Registration(
+        id="stitchcuda-files", method=t.WORKSPACE_DID_CHANGE_WATCHED_FILES, register_options=options
+    )
+    await ls.client_register_capability_async(t.RegistrationParams(registrations=[registration]))
+
+
+def did_change(ls: StitchServer, params: t.DidChangeWatchedFilesParams) -> None:
+    paths = [path_of(change.uri) for change in params.changes]
+    outside = [path for path in paths if ls.documents.at(path) is None]
+    if not outside:
+        return  # open documents come through didChange
+    ls.analyses.disk_changed(outside)
+    for document in ls.documents.all():
+        if ls.is_relevant(document):
+            ls.analyses.request(document.path, delay=max(ls.settings.delay, 0.05))

@@ -1,0 +1,146 @@
+"""Long work as `Job` values: created, awaited, cancelled and ended here and nowhere else.
+
+A job is an asyncio task. Its heavy part belongs in child processes started through `Job.process`, each in a process
+group of its own, so that cancelling the job also ends what those started (a compiler's children, say).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+_GRACE_SECONDS = 0.3  # between asking a process group to end and killing it
+_KEPT = 20  # finished jobs that `stitchcuda.status` still shows
+
+
+class State(StrEnum):
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass
+class Job:
+    """One piece of long work. `token` is its progress token; `id` is what `stitchcuda.cancel` takes."""
+
+    title: str
+    id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
+    token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    state: State = State.RUNNING
+    started: float = field(default_factory=time.monotonic)
+    result: Any = None
+    error: str = ""
+    _task: asyncio.Task[None] | None = None
+    _processes: list[asyncio.subprocess.Process] = field(default_factory=list)
+
+    async def process(self, *command: str, **options: Any) -> asyncio.subprocess.Process:
+        """Starts a child in a process group of its own; it ends with the job at the latest."""
+        if sys.platform == "win32":
+            options["creationflags"] = subprocess.CREATE_NEW_PROCESS_GROUP
+        else:
+            options["start_new_session"] = True
+        process = await asyncio.create_subprocess_exec(*command, **options)
+        self._processes.append(process)
+        return process
+
+    async def wait(self) -> None:
+        """Returns when the job has ended, however it did."""
+        if self._task is not None:
+            await asyncio.wait([self._task])
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "id": self.id,
+            "title": self.title,
+            "state": self.state.value,
+            "seconds": round(time.monotonic() - self.started, 1),
+            "error": self.error,
+        }
+
+
+class Jobs:
+    """The job table."""
+
+    def __init__(self) -> None:
+        self._jobs: dict[str, Job] = {}
+
+    def start(self, title: str, work: Callable[[Job], Awaitable[Any]]) -> Job:
+        """Runs `work(job)` as a task. Its exception becomes the job's error, never the caller's."""
+        job = Job(title)
+        self._jobs[job.id] = job
+        job._task = asyncio.create_task(self._run(job, work))
+        for old in [j.id for j in self._jobs.values() if j.state is not State.RUNNING][:-_KEPT]:
+            del self._jobs[old]
+        return job
+
+    async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:
+        try:
+            job.result = await work(job)
+            job.state = State.DONE
+        except asyncio.CancelledError:
+            job.state = State.CANCELLED
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's and not the server's end
+            job.state = State.FAILED
+            job.error = type(error).__name__
+            log.error("job %s (%s) failed: %s", job.id, job.title, type(error).__name__)
+        finally:
+            await asyncio.shield(_end_processes(job))
+
+    def cancel(self, job_id: str) -> bool:
+        """Asks a running job to end. False when there is none of that id."""
+        job = self._jobs.get(job_id)
+        if job is None or job.state is not State.RUNNING or job._task is None:
+            return False
+        job._task.cancel()
+        return True
+
+    def cancel_token(self, token: int | str) -> bool:
+        """The same by progress token."""
+        return any(self.cancel(job.id) for job in self._jobs.values() if job.token == token)
+
+    async def end_all(self) -> None:
+        """Cancels every job and waits for their processes to be gone."""
+        running = [job for job in self._jobs.values() if job.state is State.RUNNING]
+        for job in running:
+            self.cancel(job.id)
+        tasks = [job._task for job in running if job._task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=2 * _GRACE_SECONDS + 0.4)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [job.describe() for job in self._jobs.values()]
+
+
+async def _end_processes(job: Job) -> None:
+    alive = [p for p in job._processes if p.returncode is None]
+    for process in alive:
+        _signal_group(process, hard=False)
+    if alive:
+        await asyncio.wait([asyncio.ensure_future(p.wait()) for p in alive], timeout=_GRACE_SECONDS)
+    for process in job._processes:
+        # The leader may be gone while its children live on: the group is killed in any case.
+        _signal_group(process, hard=True)
+
+
+def _signal_group(process: asyncio.subprocess.Process, hard: bool) -> None:
+    try:
+        if sys.platform == "win32":
+            if process.returncode is None:
+                process.kill()
+        else:
+            os.killpg(process.pid, signal.SIGKILL if hard else signal.SIGTERM)
+    except (ProcessLookupError, PermissionError):
+        pass  # already gone

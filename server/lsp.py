@@ -1,0 +1,269 @@
+"""The language server: its state, the table of its features, and its main loop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from lsprotocol import types as t
+from pygls.lsp.server import LanguageServer
+from pygls.protocol import default_converter
+from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.server import lifetime, sources
+from stitchcuda.server.analyses import COMMAND, Analyses
+from stitchcuda.server.convert import View
+from stitchcuda.server.documents import Documents
+from stitchcuda.server.facts import FileFacts
+from stitchcuda.server.features import (
+    code_action,
+    code_lens,
+    commands,
+    configuration,
+    diagnostics,
+    document_symbol,
+    hover,
+    indexing,
+    sync,
+    watched_files,
+)
+from stitchcuda.server.jobs import Jobs
+from stitchcuda.server.protocol import Protocol
+from stitchcuda.server.settings import Settings
+from stitchcuda.server.transport import PipeReader, PipeWriter, read_messages
+
+log = logging.getLogger(__name__)
+
+_END_SECONDS = 1.5  # everything is gone this long after the end was asked for
+
+
+class StitchServer(LanguageServer):
+    """pygls' server with our state. Only the event loop's thread touches it."""
+
+    protocol: Protocol
+
+    def __init__(
+        self,
+        version: str,
+        analysis_command: Sequence[str] = COMMAND,
+        analysis_process: subprocess.Popen[bytes] | None = None,
+    ):
+        super().__init__(
+            "stitchcuda",
+            version,
+            protocol_cls=Protocol,
+            converter_factory=default_converter,
+        )
+        self.documents = Documents()
+        self.initial_settings = Settings()  # with the initialization options
+        self.settings = Settings()
+        self.jobs = Jobs()
+        self.roots: tuple[str, ...] = ()
+        self.client_shows_graph = False
+        self.mistakes: list[str] = []  # in the initialization options, told once the client listens
+        self.channel = diagnostics.Channel()
+        self.indexing = indexing.IndexingJobs(self)
+        self.analyses = Analyses(
+            self.documents,
+            on_facts=lambda path: diagnostics.facts_arrived(self, path),
+            on_indexing=self.indexing.progress,
+            command=analysis_command,
+            process=analysis_process,
+        )
+        self._ended: asyncio.Future[int] | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    # ------------------------------------------------------------------------------------------------------ for features
+
+    def view(self, uri: str) -> View | None:
+        """The open document with the newest facts about it; None when it is not open or nothing is known yet."""
+        document = self.documents.get(uri)
+        latest = self.analyses.latest(document) if document is not None else None
+        if document is None or latest is None:
+            return None
+        version, facts = latest
+        edits = self.documents.since(uri, version)
+        if edits is None:
+            facts, edits = FileFacts(document.path), ()
+        return View(document, facts, edits, self.documents.encoding, self.documents.snapshot)
+
+    def is_relevant(self, document: Document) -> bool:
+        return sources.is_relevant(document.path, document.language, document.encoded)
+
+    def spawn(self, work: Any) -> None:
+        """Runs a coroutine in the background; its failure is one log line."""
+        task: asyncio.Task[Any] = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background work failed: %s", type(error).__name__)
+
+    def watch_parent(self, pid: int) -> None:
+        async def watch() -> None:
+            await lifetime.parent_gone(pid)
+            log.warning("the editor (process %d) is gone", pid)
+            self.stop(1)
+
+        self._watch = asyncio.create_task(watch())
+
+    def report_server_error(self, error: Exception, source: Any) -> None:
+        """No popups: what the user can do something about is said by the feature itself."""
+        log.error("%s: %s", getattr(source, "__name__", source), type(error).__name__)
+
+    # ---------------------------------------------------------------------------------------------------------- main loop
+
+    def stop(self, code: int) -> None:
+        """Ends the main loop."""
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_result(code)
+
+    async def serve(self, stream: asyncio.StreamReader, writer: Any) -> int:
+        """Serves one client until it leaves; returns the exit code: 0 only after `shutdown`."""
+        self._ended = asyncio.get_running_loop().create_future()
+        self.protocol.set_writer(writer)
+        self.analyses.start()
+        reading = asyncio.create_task(read_messages(stream, self.protocol.handle_json))
+        either: set[asyncio.Future[Any]] = {reading, self._ended}
+        try:
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+            return self._ended.result() if self._ended.done() else 1
+        finally:
+            reading.cancel()
+            if self._watch is not None:
+                self._watch.cancel()
+            for task in tuple(self._tasks):
+                task.cancel()
+            self.analyses.close()
+            await asyncio.wait_for(self.jobs.end_all(), _END_SECONDS)
+
+
+# -------------------------------------------------------------------------------------------------------------- the table
+
+
+@dataclass(frozen=True)
+class Feature:
+    method: str
+    handler: Callable[..., Any]
+    options: Any = None
+
+
+FEATURES = (
+    Feature(t.INITIALIZE, configuration.initialize),
+    Feature(t.INITIALIZED, configuration.initialized),
+    Feature(t.WORKSPACE_DID_CHANGE_CONFIGURATION, configuration.did_change_configuration),
+    Feature(t.WORKSPACE_DID_CHANGE_WORKSPACE_FOLDERS, configuration.did_change_folders),
+    Feature(t.TEXT_DOCUMENT_DID_OPEN, sync.did_open),
+    Feature(t.TEXT_DOCUMENT_DID_CHANGE, sync.did_change),
+    Feature(t.TEXT_DOCUMENT_DID_SAVE, sync.did_save, t.SaveOptions(include_text=False)),
+    Feature(t.TEXT_DOCUMENT_DID_CLOSE, sync.did_close),
+    Feature(t.WORKSPACE_DID_CHANGE_WATCHED_FILES, watched_files.did_change),
+    Feature(
+        t.TEXT_DOCUMENT_DIAGNOSTIC,
+        diagnostics.pull,
+        t.DiagnosticOptions(inter_file_dependencies=True, workspace_diagnostics=False, identifier="stitchcuda"),
+    ),
+    Feature(
+        t.TEXT_DOCUMENT_CODE_ACTION,
+        code_action.code_actions,
+        t.CodeActionOptions(code_action_kinds=list(code_action.KINDS), resolve_provider=True),
+    ),
+    Feature(t.CODE_ACTION_RESOLVE, code_action.resolve),
+    Feature(t.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lenses, t.CodeLensOptions(resolve_provider=False)),
+    Feature(t.TEXT_DOCUMENT_HOVER, hover.hover),
+    Feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL, document_symbol.document_symbols),
+    Feature(t.WINDOW_WORK_DONE_PROGRESS_CANCEL, indexing.cancel_progress),
+)
+
+COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("stitchcuda.graphText", commands.graph_text),
+    ("stitchcuda.status", commands.status),
+    ("stitchcuda.cancel", commands.cancel),
+)
+
+
+def build_server(
+    version: str,
+    analysis_command: Sequence[str] = COMMAND,
+    analysis_process: subprocess.Popen[bytes] | None = None,
+    features: Sequence[Feature] = FEATURES,
+) -> StitchServer:
+    """A server with its features registered."""
+    # At lower levels pygls logs whole messages, which hold the user's text, and tracebacks of what we report ourselves.
+    logging.getLogger("pygls").setLevel(logging.CRITICAL)
+    server = StitchServer(version, analysis_command, analysis_process)
+    for feature in features:
+        server.feature(feature.method, feature.options)(feature.handler)
+    for name, handler in COMMANDS:
+        server.command(name)(handler)
+    return server
+
+
+# ------------------------------------------------------------------------------------------------------------- transports
+
+
+def run_stdio(server: StitchServer) -> int:
+    """Serves on stdin and stdout."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # a stray print must not break the protocol
+
+    async def main() -> int:
+        writer = PipeWriter(output)
+        lifetime.on_signals(lambda: server.stop(1))
+        try:
+            return await server.serve(PipeReader(0).stream, writer)
+        finally:
+            writer.flush(0.3)
+
+    return _run(main)
+
+
+def run_tcp(server: StitchServer, port: int, host: str = "127.0.0.1") -> int:
+    """Serves the first client that connects, then ends. Port 0 takes a free one; the port is printed."""
+
+    async def main() -> int:
+        connected: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        connected = asyncio.get_running_loop().create_future()
+
+        def accept(stream: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            if connected.done():
+                writer.close()
+            else:
+                connected.set_result((stream, writer))
+
+        listener = await asyncio.start_server(accept, host, port)
+        print(f"listening on {host}:{listener.sockets[0].getsockname()[1]}", file=sys.stderr, flush=True)
+        waiting = asyncio.ensure_future(connected)
+
+        def stop() -> None:
+            server.stop(1)
+            waiting.cancel()
+
+        lifetime.on_signals(stop)
+        try:
+            stream, writer = await waiting
+        except asyncio.CancelledError:
+            server.analyses.close()
+            return 1
+        try:
+            return await server.serve(stream, writer)
+        finally:
+            writer.close()
+            listener.close()
+
+    return _run(main)
+
+
+def _run(main: Callable[[], Any]) -> int:
+    code: int = asyncio.run(main())
+    logging.shutdown()
+    # Threads of the default executor would be joined by a normal exit; one of them may be in a slow system call.
+    os._exit(code)

@@ -1,0 +1,115 @@
+"""What the server and its analysis process say to each other: pickled dataclasses with a length in front.
+
+Pickle is fine here: both ends are the same program, and the pipe is private to them.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from stitchcuda.server.facts import FileFacts
+
+LENGTH = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenText:
+    version: int
+    language: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """Open documents that changed, and paths that are not open any more (the disk's text counts again)."""
+
+    changed: dict[str, OpenText]
+    closed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    roots: tuple[str, ...]
+    whole_program: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DiskChanged:
+    """Files may have changed on the disk; empty means any."""
+
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Analyse the programs that hold `path` and send `Result`s."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class StopIndexing:
+    """Do not read the rest of any program now (the user cancelled); a later `Check` of another file may."""
+
+
+@dataclass(frozen=True, slots=True)
+class GraphText:
+    """Ask for the execution graph of the program of `path`, of one function or of all, as `text`, `mermaid` or `json`."""
+
+    id: int
+    path: str
+    function: str
+    format: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """Facts of the open files of one program, with the versions they hold for. `complete`: the program's other files
+    were read; else another `Result` follows."""
+
+    path: str  # of the `Check`
+    versions: dict[str, int]
+    facts: dict[str, FileFacts]
+    complete: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Indexing:
+    """Progress of reading a program. `done` equals `total` in the last message; `total` is never 0."""
+
+    root: str
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The analysis of `path` ended with an exception: type and place, without text of the user."""
+
+    path: str
+    version: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GraphAnswer:
+    id: int
+    text: str
+    error: str = ""
+
+
+Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText
+Reply: TypeAlias = Result | Indexing | Failed | GraphAnswer
+
+
+def pack(message: Request | Reply) -> bytes:
+    body = pickle.dumps(message, protocol=5)
+    return LENGTH.pack(len(body)) + body
+
+
+def unpack(body: bytes) -> object:
+    return pickle.loads(body)

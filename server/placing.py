@@ -1,0 +1,290 @@
+"""From an engine's `Analysis` to `FileFacts`: sites become absolute byte ranges, ops become words.
+
+Runs in the analysis process. Sites that the program does not know (a function that was just deleted) are left out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
+from stitchcuda.analysis.rules.finding import Finding
+from stitchcuda.analysis.syntax.text import LineIndex
+from stitchcuda.server.facts import (
+    FileFacts,
+    FunctionFact,
+    LaunchFact,
+    Place,
+    PlacedEdit,
+    PlacedFinding,
+    PlacedFix,
+    PlacedRelated,
+    ProblemFact,
+    StageFact,
+)
+
+Read = Callable[[str], bytes | None]
+
+_STAGE_WORDS = {
+    ApiKind.LAUNCH: "launch",
+    ApiKind.COPY: "copy",
+    ApiKind.MEMSET: "memset",
+    ApiKind.EVENT_RECORD: "record event",
+    ApiKind.EVENT_WAIT: "stream waits for event",
+    ApiKind.EVENT_SYNC: "host waits for event",
+    ApiKind.STREAM_SYNC: "host waits for stream",
+    ApiKind.DEVICE_SYNC: "host waits for device",
+    ApiKind.HOST_FUNC: "host function",
+    ApiKind.CAPTURE_BEGIN: "capture begins",
+    ApiKind.CAPTURE_END: "capture ends",
+    ApiKind.GRAPH_LAUNCH: "graph launch",
+    ApiKind.PREFETCH: "prefetch",
+    ApiKind.LIBRARY_CALL: "library call",
+}
+_AFTER_LIMIT = 6
+
+
+def place(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes], read: Read) -> dict[str, FileFacts]:
+    """Facts of the files `paths`, whose analysed text is in `texts`; other files' text comes from `read`."""
+    program: Program = analysis.program
+    wanted = set(paths)
+    lines = _Lines(texts, read)
+    ops = _ops_by_path(analysis.timelines, wanted)
+    defaults = _default_codes()
+    findings: dict[str, list[PlacedFinding]] = {path: [] for path in wanted}
+    for finding in analysis.findings:
+        if finding.site.path in wanted:
+            placed = _finding(finding, program, defaults)
+            if placed is not None:
+                findings[finding.site.path].append(placed)
+    return {
+        path: FileFacts(
+            path=path,
+            findings=tuple(findings[path]),
+            launches=tuple(_launches(ops[path], program, lines)),
+            functions=tuple(_functions(path, ops[path], program)),
+            problems=tuple(
+                ProblemFact(p.path, p.line, p.what, p.consequence) for p in analysis.problems if p.path == path
+            ),
+        )
+        for path in wanted
+    }
+
+
+def graph_text(analysis: Any, function: str, form: str) -> str:
+    """The execution graph of a program, or of what runs inside `function` (a name; "" for all). "" when it is empty."""
+    from stitchcuda.analysis.graph.build import execution_graph
+    from stitchcuda.analysis.graph.to_json import to_json
+    from stitchcuda.analysis.graph.to_mermaid import to_mermaid
+    from stitchcuda.analysis.graph.to_text import to_text
+
+    graph = execution_graph(analysis.timelines, analysis.program, analysis.sources, function or None)
+    if not graph.nodes:
+        return ""
+    if form == "json":
+        return json.dumps(to_json(graph))
+    return to_mermaid(graph) if form == "mermaid" else to_text(graph)
+
+
+class _Lines:
+    """One-based line numbers, with one index a file."""
+
+    def __init__(self, texts: Mapping[str, bytes], read: Read):
+        self._texts, self._read = texts, read
+        self._indexes: dict[str, LineIndex] = {}
+
+    def of(self, place: Place) -> int:
+        index = self._indexes.get(place.path)
+        if index is None:
+            index = LineIndex.of(self._texts.get(place.path) or self._read(place.path) or b"")
+            self._indexes[place.path] = index
+        return index.line_at(place.start) + 1
+
+
+@dataclass
+class _Occurrences:
+    """The ops of one call site, on every call path and in every timeline."""
+
+    op: Op
+    ops: list[tuple[Timeline, Op]] = field(default_factory=list)
+
+
+def _ops_by_path(timelines: Iterable[Timeline], wanted: set[str]) -> dict[str, dict[Site, _Occurrences]]:
+    found: dict[str, dict[Site, _Occurrences]] = {path: {} for path in wanted}
+    for timeline in timelines:
+        for op in timeline.ops:
+            sites = found.get(op.site.path)
+            if sites is not None:
+                sites.setdefault(op.site, _Occurrences(op)).ops.append((timeline, op))
+    return found
+
+
+def _located(program: Program, site: Site) -> Place | None:
+    try:
+        location = program.locate(site)
+    except KeyError:
+        return None
+    return Place(location.path, location.start, location.end)
+
+
+def _default_codes() -> Mapping[str, bool]:
+    from stitchcuda.analysis.rules import RULES
+
+    return {rule.code: rule.default for rule in RULES}
+
+
+def _finding(finding: Finding, program: Program, defaults: Mapping[str, bool]) -> PlacedFinding | None:
+    where = _located(program, finding.site)
+    if where is None:
+        return None
+    related = [(_located(program, r.site), r.message) for r in finding.related]
+    fixes = []
+    for fix in finding.fixes:
+        edits = [(_located(program, e.site), e.text) for e in fix.edits]
+        if edits and all(p is not None for p, _ in edits):
+            placed = tuple(PlacedEdit(p, text) for p, text in edits if p is not None)
+            fixes.append(PlacedFix(fix.title, fix.preferred, placed))
+    return PlacedFinding(
+        code=finding.code,
+        group=finding.group.value,
+        severity=finding.severity.value,
+        confidence=finding.confidence.value,
+        place=where,
+        message=finding.message,
+        related=tuple(PlacedRelated(p, m) for p, m in related if p is not None),
+        fixes=tuple(fixes),
+        condition=finding.condition,
+        default=defaults.get(finding.code, True),
+    )
+
+
+# ------------------------------------------------------------------------------------------------------------ launches
+
+
+def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Lines) -> Iterable[LaunchFact]:
+    for site, found in sites.items():
+        where = _located(program, site) if found.op.kind is ApiKind.LAUNCH else None
+        if where is None:
+            continue
+        streams, reads, writes, after, paths = _Ordered(), _Ordered(), _Ordered(), _Ordered(), set()
+        kernels = _Ordered()
+        for timeline, op in found.ops:
+            kernels.add(op.kernel)
+            paths.add((timeline.entry, op.calls))
+            streams.add(stream_words(timeline, op))
+            for access in op.accesses:
+                name = timeline.buffers[access.buffer].name
+                (reads if access.mode is Mode.READ else writes).add(name)
+                if access.mode is Mode.ATOMIC:
+                    reads.add(name)
+            for edge in timeline.edges:
+                if edge.target == op.id and len(after) < _AFTER_LIMIT:
+                    after.add(_after_words(timeline.ops[edge.source], edge.why, where, program, lines))
+        yield LaunchFact(
+            place=where,
+            kernel=" or ".join(k for k in kernels if k),
+            grid=found.op.grid,
+            block=found.op.block,
+            streams=tuple(streams),
+            reads=tuple(reads),
+            writes=tuple(writes),
+            after=tuple(after),
+            paths=len(paths),
+        )
+
+
+class _Ordered(dict[str, None]):
+    """A set that keeps the order of insertion."""
+
+    def add(self, value: str) -> None:
+        self[value] = None
+
+
+def stream_words(timeline: Timeline, op: Op) -> str:
+    if op.stream is None:
+        return "host"
+    stream = timeline.streams[op.stream]
+    return "the default stream" if stream.name == "default" else f"`{stream.name}`"
+
+
+def op_words(op: Op) -> str:
+    """A short name of an op: kind and what the user wrote."""
+    word = _STAGE_WORDS.get(op.kind, op.kind.value.replace("_", " "))
+    if op.kind is ApiKind.LAUNCH:
+        return f"launch of `{op.kernel or 'a kernel'}`"
+    if op.kind in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
+        return word
+    return f"{word} `{op.api}`"
+
+
+def _after_words(source: Op, why: str, here: Place, program: Program, lines: _Lines) -> str:
+    where = _located(program, source.site)
+    reason = {"default_stream": "default stream", "host_wait": "the host waited"}.get(why, why)
+    if where is None:
+        return f"{op_words(source)} ({reason})"
+    line = lines.of(where)
+    name = "line" if where.path == here.path else where.path.replace("\\", "/").rsplit("/", 1)[-1] + " line"
+    return f"{op_words(source)}, {name} {line} ({reason})"
+
+
+# ----------------------------------------------------------------------------------------------------------- functions
+
+
+def _functions(path: str, sites: Mapping[Site, _Occurrences], program: Program) -> Iterable[FunctionFact]:
+    module = program.modules.get(path)
+    if module is None:
+        return
+    by_function: dict[str, list[_Occurrences]] = {}
+    for found in sites.values():
+        by_function.setdefault(found.op.function, []).append(found)
+    functions = [*module.functions, *([module.entry] if module.entry is not None else [])]
+    for function in functions:
+        if function.body is None:
+            continue
+        if function.space == "global":
+            yield _function(function, (), program)
+        elif function.uid in by_function:
+            yield _function(function, by_function[function.uid], program)
+
+
+def _function(function: Function, found: Iterable[_Occurrences], program: Program) -> FunctionFact:
+    stages: list[StageFact] = []
+    kernels: set[str] = set()
+    streams: set[tuple[str, Site | None]] = set()
+    copies = launches = 0
+    for occurrences in found:
+        op = occurrences.op
+        word = _STAGE_WORDS.get(op.kind)
+        where = _located(program, op.site)
+        if word is None or where is None:
+            continue
+        used = _Ordered()
+        for timeline, each in occurrences.ops:
+            used.add(stream_words(timeline, each))
+            if each.stream is not None:
+                stream = timeline.streams[each.stream]
+                streams.add((stream.name, stream.site))
+        if op.kind is ApiKind.LAUNCH:
+            launches += 1
+            kernels.update(each.kernel for _, each in occurrences.ops)
+        copies += op.kind is ApiKind.COPY
+        detail = "" if op.stream is None else f"on {', '.join(used).replace('`', '')}"
+        title = op.kernel if op.kind is ApiKind.LAUNCH and op.kernel else op.api
+        stages.append(StageFact(where, op.kind.value, title, f"{word} {detail}".strip()))
+    stages.sort(key=lambda s: (s.place.start, s.place.end))
+    start = function.base + function.span[0]
+    name_start = function.base + function.name_span[0]
+    return FunctionFact(
+        name=function.qualified,
+        place=Place(function.path, start, function.base + function.span[1]),
+        name_place=Place(function.path, name_start, function.base + function.name_span[1]),
+        kernel=function.space == "global",
+        kernels=len(kernels),
+        streams=len(streams),
+        copies=copies,
+        launches=launches,
+        stages=tuple(stages),
+    )

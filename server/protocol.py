@@ -1,0 +1,154 @@
+"""The pygls protocol with the behaviour this server promises where pygls differs.
+
+- Documents live in our own store: pygls' copy splits lines with `str.splitlines` and takes seconds for a change with
+  many ranges.
+- A malformed request is answered with an error, a malformed notification is a log line; neither pops up at the user.
+- An exception in a handler gives the client a short error without a traceback, and one log line with the request's id.
+- Requests before `initialize` and after `shutdown` are answered with the error the LSP names.
+- Cancelling `workspace/executeCommand` cancels the command's coroutine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import traceback
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as t
+from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.protocol import LanguageServerProtocol
+from pygls.protocol.language_server import lsp_method
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+log = logging.getLogger(__name__)
+
+
+def where(error: BaseException) -> str:
+    """Type and innermost place of an exception. Not its message: that may quote the user's text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if "stitchcuda" in f.filename or "/server/" in f.filename or "/analysis/" in f.filename]
+    place = (own or frames)[-1:] if frames else []
+    return f"{type(error).__name__}" + "".join(f" at {f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in place)
+
+
+class Protocol(LanguageServerProtocol):
+    """See the module docstring."""
+
+    _server: StitchServer
+
+    def __init__(self, server: StitchServer, converter: Any):
+        super().__init__(server, converter)
+        self._initialized = False
+
+    # ------------------------------------------------------------------------------------------------------- messages
+
+    def handle_json(self, data: dict[str, Any]) -> None:
+        """One message from the client, as parsed JSON."""
+        is_request = "method" in data and "id" in data
+        try:
+            message = self.structure_message(data)
+            if isinstance(message, dict):
+                log.warning("ignored a message without a JSON-RPC version")
+                return
+        except Exception:  # noqa: BLE001 - pygls raises several unrelated types for what it cannot read
+            # pygls has logged the reason's type below `error`; what matters to the client is that it gets an answer.
+            if is_request:
+                self._refuse(data["id"], t.ErrorCodes.InvalidParams, f"bad parameters for {data['method']}")
+            else:
+                log.warning("ignored a malformed message (%s)", data.get("method", "response"))
+            return
+        if is_request and self._shutdown:
+            self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is shutting down")
+            return
+        if not self._initialized and "method" in data and data["method"] not in (t.INITIALIZE, t.EXIT):
+            if is_request:
+                self._refuse(data["id"], t.ErrorCodes.ServerNotInitialized, "the server is not initialized")
+            return
+        self._initialized = True
+        try:
+            self.handle_message(message)
+        except Exception as error:  # noqa: BLE001 - one bad message must not end the loop
+            log.error("message %s failed: %s", data.get("method", "response"), where(error))
+
+    def _refuse(self, msg_id: Any, code: int, message: str) -> None:
+        log.warning("request %r refused: %s", msg_id, message)
+        self._send_response(msg_id, error=t.ResponseError(code=int(code), message=message))
+
+    def _handle_response(self, msg_id: Any, result: Any | None = None, error: t.ResponseError | None = None) -> None:
+        future = self._request_futures.get(msg_id)
+        if future is not None and future.done():  # we gave up waiting, or shut down
+            self._request_futures.pop(msg_id, None)
+            return
+        super()._handle_response(msg_id, result, error)
+
+    # --------------------------------------------------------------------------------------------------------- errors
+
+    def _send_handler_result(self, future: Future[Any], *, msg_id: Any) -> None:
+        self._request_futures.pop(msg_id, None)
+        if future.cancelled():
+            error = t.ResponseError(code=int(t.LSPErrorCodes.RequestCancelled), message="cancelled")
+            self._send_response(msg_id, error=error)
+            return
+        failure = future.exception()
+        if failure is None:
+            self._send_response(msg_id, result=future.result())
+        elif isinstance(failure, JsonRpcException):
+            log.warning("request %r: %s", msg_id, failure.message)
+            self._send_response(msg_id, error=t.ResponseError(code=failure.code, message=failure.message))
+        else:
+            log.error("request %r failed: %s", msg_id, where(failure))
+            message = f"stitchcuda could not answer ({type(failure).__name__}); its log has the place"
+            self._send_response(msg_id, error=t.ResponseError(code=int(t.ErrorCodes.InternalError), message=message))
+
+    def _check_handler_result(self, future: Future[Any]) -> None:
+        if not future.cancelled() and (failure := future.exception()) is not None:
+            log.error("notification failed: %s", where(failure))
+
+    # ------------------------------------------------------------------------------------------- methods pygls answers
+
+    @lsp_method(t.TEXT_DOCUMENT_DID_OPEN)
+    def lsp_text_document__did_open(self, params: t.DidOpenTextDocumentParams) -> None:
+        self._user(t.TEXT_DOCUMENT_DID_OPEN, params)
+
+    @lsp_method(t.TEXT_DOCUMENT_DID_CHANGE)
+    def lsp_text_document__did_change(self, params: t.DidChangeTextDocumentParams) -> None:
+        self._user(t.TEXT_DOCUMENT_DID_CHANGE, params)
+
+    @lsp_method(t.TEXT_DOCUMENT_DID_CLOSE)
+    def lsp_text_document__did_close(self, params: t.DidCloseTextDocumentParams) -> None:
+        self._user(t.TEXT_DOCUMENT_DID_CLOSE, params)
+
+    @lsp_method(t.WINDOW_WORK_DONE_PROGRESS_CANCEL)
+    def lsp_work_done_progress_cancel(self, params: t.WorkDoneProgressCancelParams) -> None:
+        self._user(t.WINDOW_WORK_DONE_PROGRESS_CANCEL, params)
+
+    @lsp_method(t.EXIT)
+    def lsp_exit(self, *args: Any) -> None:  # type: ignore[override]  # a plain function is as good as a generator
+        self._server.stop(0 if self._shutdown else 1)
+
+    @lsp_method(t.SHUTDOWN)
+    def lsp_shutdown(self, *args: Any) -> None:  # type: ignore[override]
+        current = self.msg_id
+        for msg_id, future in list(self._request_futures.items()):
+            if msg_id != current and not future.done():
+                future.cancel()
+        self._shutdown = True
+        self._user(t.SHUTDOWN, *args)
+
+    @lsp_method(t.WORKSPACE_EXECUTE_COMMAND)
+    async def lsp_workspace__execute_command(self, params: t.ExecuteCommandParams) -> Any:  # type: ignore[override]
+        handler = self.fm.commands.get(params.command)
+        if handler is None:
+            raise JsonRpcInvalidParams(message=f"there is no command {params.command!r}")
+        result = handler(*(params.arguments or ()))  # each command checks its own arguments
+        return await result if asyncio.iscoroutine(result) else result
+
+    def _user(self, method: str, *args: Any) -> None:
+        handler: Callable[..., Any] | None = self.fm.features.get(method)
+        if handler is not None:
+            handler(*args)

@@ -1,0 +1,188 @@
+"""Which files belong to the program of an open file, read from the disk.
+
+Two rings. *Includes*: quoted includes, transitively; without them the file itself is not understood. *Siblings*: the
+other sources of the same program (its folder, or the tree of its CMakeLists.txt), which hold the callers and callees;
+only when that set is small, since a folder of 500 samples is not one program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+MAX_FILES = 200
+MAX_BYTES = 8 * 1024 * 1024
+SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx")
+HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl")
+_SKIPPED = {"build", "node_modules", "CMakeFiles", "third_party", "external", "venv", "__pycache__"}
+
+_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
+_IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+([\w.]+))", re.MULTILINE)
+# Words that only code around CUDA has. `<<<` alone would match git conflict markers and shell text.
+_CUDA = re.compile(
+    rb"<<<[^<>\n]*|#[ \t]*include[ \t]*[<\"](?:cuda|cu(?:blas|fft|dnn|rand|sparse|solver|tensor)|thrust/|cub/|nccl|nvrtc"
+    rb"|cooperative_groups|device_launch_parameters|curand)|\b__global__\b|\bcuda(?:Malloc|Memcpy|Stream|Event|Launch)"
+)
+_CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:cupy|cupyx)\b", re.MULTILINE)
+_LAUNCH = re.compile(rb"<<<[^;]{1,400}?>>>", re.DOTALL)
+
+
+def is_relevant(path: str, language: str, text: bytes) -> bool:
+    """Whether the server has something to say about a file: CUDA sources always, C and C++ when they use CUDA, Python
+    when it imports CuPy."""
+    suffix = os.path.splitext(path)[1].lower()
+    if suffix in (".cu", ".cuh") or language in ("cuda", "cuda-cpp"):
+        return True
+    if suffix == ".py" or language == "python":
+        return _CUPY.search(text) is not None
+    if suffix in SOURCES or suffix in HEADERS or language in ("c", "cpp"):
+        return any(not m.group().startswith(b"<<<") or _LAUNCH.match(text, m.start()) for m in _CUDA.finditer(text))
+    return False
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Files in the order in which they were found, with what was left out and why."""
+
+    files: dict[str, bytes]
+    left_out: str = ""
+
+
+Read = Callable[[str], bytes | None]
+
+
+def read_file(path: str) -> bytes | None:
+    """A file's bytes without a byte-order mark, which editors do not count either."""
+    try:
+        if os.path.getsize(path) > MAX_BYTES:
+            return None
+        return Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+    except (OSError, ValueError):
+        return None
+
+
+def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) -> Ring:
+    """The transitive quoted includes (for Python: imported modules of the same folder), without the file itself."""
+    if not os.path.isabs(path):
+        return Ring({})  # an unsaved document has no place to include from
+    found: dict[str, bytes] = {}
+    size, waiting = 0, [(path, text)]
+    while waiting:
+        holder, content = waiting.pop(0)
+        for candidates in _named(holder, content, folders):
+            for candidate in candidates:
+                if candidate == path or candidate in found:
+                    break
+                new = read(candidate)
+                if new is None:
+                    continue
+                if len(found) >= MAX_FILES or size + len(new) > MAX_BYTES:
+                    return Ring(found, f"more than {MAX_FILES} files or {MAX_BYTES >> 20} MB of includes")
+                found[candidate] = new
+                size += len(new)
+                waiting.append((candidate, new))
+                break
+    return Ring(found)
+
+
+def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[list[str]]:
+    here = os.path.dirname(holder)
+    if holder.endswith(".py"):
+        for match in _IMPORT.finditer(content):
+            name = (match.group(1) or match.group(2)).decode(errors="replace").split(".")[0]
+            yield [os.path.join(here, name + ".py")]
+        return
+    for match in _INCLUDE.finditer(content):
+        name = os.fsdecode(match.group(1))
+        yield [os.path.normpath(os.path.join(folder, name)) for folder in (here, *folders)]
+
+
+def program_root(path: str, roots: Iterable[str]) -> str:
+    """The folder whose sources make up the program: the nearest one with a CMakeLists.txt inside the workspace, else
+    the file's own."""
+    if not os.path.isabs(path):
+        return path
+    here = os.path.dirname(path)
+    inside = [r for r in roots if _within(here, r)]
+    folder = here
+    while inside and any(_within(folder, r) for r in inside):
+        if os.path.exists(os.path.join(folder, "CMakeLists.txt")):
+            return folder
+        folder = os.path.dirname(folder)
+    return here
+
+
+def siblings(root: str, deep: bool) -> list[str]:
+    """The C, C++ and CUDA sources below `root` (in it, unless `deep`), or none when there are too many or too much."""
+    found: list[str] = []
+    size = 0
+    for folder, names, files in os.walk(root):
+        names[:] = sorted(n for n in names if deep and n not in _SKIPPED and not n.startswith((".", "build")))
+        for name in sorted(files):
+            if not name.lower().endswith(SOURCES):
+                continue
+            path = os.path.join(folder, name)
+            try:
+                size += os.path.getsize(path)
+            except OSError:
+                continue
+            found.append(path)
+            if len(found) > MAX_FILES or size > MAX_BYTES:
+                return []
+    return found
+
+
+def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
+    """Where quoted includes are looked up besides the including file's folder: the `-I` of the compile database's entry
+    for the file, and the folders that projects without one use."""
+    if not os.path.isabs(path):
+        return ()
+    folders: list[str] = []
+    here = os.path.dirname(path)
+    for folder in _upwards(here, roots):
+        for place in (folder, os.path.join(folder, "build")):
+            folders.extend(_database_folders(os.path.join(place, "compile_commands.json"), path))
+        folders.extend(os.path.join(folder, name) for name in ("", "include", "inc", "src", "common"))
+    return tuple(dict.fromkeys(f for f in folders if f != here and os.path.isdir(f)))
+
+
+def _upwards(folder: str, roots: Iterable[str]) -> Iterator[str]:
+    inside = [r for r in roots if _within(folder, r)]
+    while inside and any(_within(folder, r) for r in inside):
+        yield folder
+        folder = os.path.dirname(folder)
+
+
+def _within(folder: str, root: str) -> bool:
+    return folder == root or folder.startswith(root.rstrip(os.sep) + os.sep)
+
+
+def _database_folders(database: str, path: str) -> list[str]:
+    text = read_file(database)
+    if text is None:
+        return []
+    try:
+        entries = json.loads(text)
+        for entry in entries:
+            directory = entry["directory"]
+            if os.path.normpath(os.path.join(directory, entry["file"])) != path:
+                continue
+            arguments = entry.get("arguments") or shlex.split(entry["command"])
+            return [os.path.normpath(os.path.join(directory, f)) for f in _include_arguments(arguments)]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return []  # a broken database is the build's business; `doctor` names it
+    return []
+
+
+def _include_arguments(arguments: list[str]) -> Iterator[str]:
+    for i, argument in enumerate(arguments):
+        for flag in ("-I", "-iquote", "-isystem"):
+            if argument == flag and i + 1 < len(arguments):
+                yield arguments[i + 1]
+            elif argument.startswith(flag) and len(argument) > len(flag):
+                yield argument[len(flag) :]

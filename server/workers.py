@@ -1,0 +1,161 @@
+"""Worker processes for batch work (a whole tree to check): ordered results, crashes contained, nothing left behind.
+
+Not `concurrent.futures`: there one crash breaks the pool without saying which item it was, and an interrupt leaves the
+workers to the terminal. Here a worker that dies costs its item only, which becomes a `Problem`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any, Generic, TypeVar
+
+from stitchcuda.analysis.program.ir import Problem
+
+Item = TypeVar("Item")
+Out = TypeVar("Out")
+
+_GRACE_SECONDS = 1.0
+
+
+@dataclass
+class _Worker:
+    process: SpawnProcess
+    pipe: Connection
+    item: int | None = None  # index of what it works on
+
+
+@dataclass(frozen=True)
+class _Raised:
+    """The function raised: its type and place, which can be sent where the exception itself perhaps cannot."""
+
+    what: str
+
+
+class _Pool(Generic[Item, Out]):
+    def __init__(self, func: Callable[[Item], Out], items: Sequence[Item], workers: int):
+        # Spawn: the caller may have threads, and a forked child with a lock that nobody releases hangs for ever.
+        self._context = multiprocessing.get_context("spawn")
+        self._func = func
+        self._items = items
+        self._next = 0
+        self._workers = [self._start() for _ in range(max(1, min(workers, len(items))))]
+
+    def _start(self) -> _Worker:
+        ours, theirs = self._context.Pipe()
+        process = self._context.Process(target=_work, args=(theirs, self._func), daemon=True)
+        process.start()
+        theirs.close()
+        return _Worker(process, ours)
+
+    def run(self, cancel: Callable[[], bool] | None) -> Iterator[Out | Problem]:
+        """Results in the order of the items."""
+        ready: dict[int, Out | Problem] = {}
+        shown = 0
+        try:
+            for worker in self._workers:
+                self._give(worker)
+            while shown < len(self._items):
+                if cancel is not None and cancel():
+                    return
+                for pipe in wait([w.pipe for w in self._workers if w.item is not None], timeout=0.1):
+                    worker = next(w for w in self._workers if w.pipe is pipe)
+                    assert worker.item is not None
+                    index = worker.item
+                    ready[index] = self._receive(worker)
+                    self._give(worker)
+                while shown in ready:
+                    yield ready.pop(shown)
+                    shown += 1
+        finally:
+            self._end()
+
+    def _give(self, worker: _Worker) -> None:
+        worker.item = None
+        if self._next < len(self._items):
+            worker.item = self._next
+            self._next += 1
+            # A worker that is already dead is noticed when its pipe is read.
+            with contextlib.suppress(OSError):
+                worker.pipe.send(self._items[worker.item])
+
+    def _receive(self, worker: _Worker) -> Out | Problem:
+        assert worker.item is not None
+        item = self._items[worker.item]
+        try:
+            result: Any = worker.pipe.recv()
+        except (EOFError, OSError):
+            worker.process.join(_GRACE_SECONDS)
+            code = worker.process.exitcode
+            worker.pipe.close()
+            fresh = self._start()
+            worker.process, worker.pipe = fresh.process, fresh.pipe
+            return Problem(str(item), 0, f"the worker process ended (exit code {code})", "it is left out")
+        if isinstance(result, _Raised):
+            return Problem(str(item), 0, f"internal error: {result.what}", "it is left out")
+        return result  # type: ignore[no-any-return]
+
+    def _end(self) -> None:
+        for worker in self._workers:
+            worker.pipe.close()
+            _kill(worker.process)
+        for worker in self._workers:
+            worker.process.join(_GRACE_SECONDS)
+
+
+def map_in_processes(
+    func: Callable[[Item], Out],
+    items: Sequence[Item],
+    workers: int | None = None,
+    cancel: Callable[[], bool] | None = None,
+) -> Iterator[Out | Problem]:
+    """Calls `func` (importable by name) for each item in worker processes and yields the results in the items' order.
+
+    An item whose call raises or whose worker dies yields a `Problem` in its place. When `cancel()` becomes true, the
+    iteration ends early. However it ends (exhausted, cancelled, abandoned, interrupted), the workers and what they
+    started are killed. One worker a core by default."""
+    if not items:
+        return
+    yield from _Pool(func, items, workers or os.cpu_count() or 1).run(cancel)
+
+
+def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
+    if sys.platform != "win32":
+        os.setpgid(0, 0)  # so that its children can be killed with it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    while True:
+        try:
+            item = pipe.recv()
+        except (EOFError, OSError):
+            return  # the parent is done, or gone
+        try:
+            result = func(item)
+        except Exception as error:  # noqa: BLE001 - one bad item must not end the batch
+            result = _Raised(_place(error))
+        pipe.send(result)
+
+
+def _place(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return type(error).__name__
+    return f"{type(error).__name__} at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+
+
+def _kill(process: SpawnProcess) -> None:
+    if process.pid is None:
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if sys.platform != "win32":
+            os.killpg(process.pid, signal.SIGKILL)
+    if process.is_alive():  # not in its own group yet, or no groups here
+        process.kill()

@@ -1,0 +1,31 @@
+"""Functions for worker processes."""
+
+import os
+import subprocess
+import sys
+import time
+
+
+def square(number: int) -> int:
+    time.sleep(0.01 * (number % 3))
+    return number * number
+
+
+def fragile(word: str) -> str:
+    if word == "crash":
+        os._exit(7)
+    if word == "raise":
+        raise ValueError("secret")
+    return word
+
+
+def sleep(seconds: float) -> None:
+    time.sleep(seconds)
+
+
+def start_child(file: str) -> None:
+    """Starts a process that would outlive us, and notes both."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    with open(file, "a", encoding="ascii") as pids:
+        pids.write(f"{os.getpid()} {child.pid}\n")
+    time.sleep(60)

@@ -1,0 +1,18 @@
+"""A language server with the fake engine. `--fail METHOD` makes the handler of one LSP method raise."""
+
+import sys
+from dataclasses import replace
+
+from stitchcuda.server.lsp import FEATURES, build_server, run_stdio
+
+
+def fail(*_: object) -> None:
+    raise RuntimeError("secret source text")
+
+
+if __name__ == "__main__":
+    broken = sys.argv[sys.argv.index("--fail") + 1 :] if "--fail" in sys.argv else []
+    features = [replace(f, handler=fail) if f.method in broken else f for f in FEATURES]
+    sys.exit(
+        run_stdio(build_server("0", (sys.executable, "-m", "tests.server.programs.fake_analysis"), features=features))
+    )

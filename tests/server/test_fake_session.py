@@ -1,0 +1,357 @@
+"""The server's promises towards its client, with an engine that does what the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+from concurrent.futures import Future
+from typing import Any
+
+import pytest
+from lsprotocol import types as t
+from pygls.exceptions import JsonRpcException
+
+from tests.server.client import FAKE, Editor, editor_session, until
+
+URI = "file:///project/a.cu"
+TEXT = "// 😀 text\nvoid f() { /* 😀 */ hazard(x); k<<<1, 2>>>(x); }\n"
+NOW = {"diagnosticsDelay": 0}
+
+pytestmark = pytest.mark.asyncio
+
+
+async def diagnostics(editor: Editor, uri: str, count: int) -> list[t.Diagnostic]:
+    """The diagnostics through the channel that the client has."""
+    text = editor.capabilities.text_document
+    if text is not None and text.diagnostic is not None:
+        found = await editor.pull(uri)
+        assert len(found) == count
+        assert not [p for p in editor.pushed if p.diagnostics], "a finding came through both channels"
+        return found
+    return await editor.pushed_for(uri, lambda items: len(items) == count)
+
+
+@pytest.mark.parametrize("name", ["neovim", "visual_studio_code", "vscode", "bare"])
+async def test_finding_fix_undo_close(name: str) -> None:
+    async with editor_session(name, options=NOW) as editor:
+        editor.open(URI, TEXT)
+        (found,) = await diagnostics(editor, URI, 1)
+        assert editor.at(URI, found.range) == "hazard(x)"
+        assert (found.source, found.code, found.severity) == ("stitchcuda", "stream-race-raw", 1)
+        if name != "bare":
+            assert found.related_information and found.related_information[0].location.uri == URI
+
+        actions = await editor.actions(URI, found.range, ["quickfix"])
+        assert [a.title for a in actions] == ["Make it safe", "Remove it", "Suppress stream-race-raw on this line"]
+        assert [bool(a.is_preferred) for a in actions] == [name != "bare", False, False]
+        assert all(a.diagnostics and a.diagnostics[0].code == "stream-race-raw" for a in actions)
+        action = actions[0]
+        if name == "bare":
+            assert action.edit is not None
+        else:
+            assert action.edit is None
+            action = await editor.client.code_action_resolve_async(action)
+        assert action.edit is not None
+        assert bool(action.edit.document_changes) == (name != "bare")
+        editor.apply(action.edit)
+        assert "/* 😀 */ safe(x);" in editor.texts[URI]
+        await diagnostics(editor, URI, 0)
+
+        editor.replace(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        editor.close(URI)
+        if name in ("visual_studio_code", "bare"):
+            await until(lambda: not editor.pushed[-1].diagnostics and editor.pushed[-1].version is None)
+
+
+async def test_suppress_puts_a_comment_at_the_end_of_the_line() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT)
+        (found,) = await diagnostics(editor, URI, 1)
+        action = (await editor.actions(URI, found.range))[2]
+        resolved = await editor.client.code_action_resolve_async(action)
+        assert resolved.edit is not None
+        editor.apply(resolved.edit)
+        assert editor.texts[URI].split("\n")[1].endswith("}  // stitchcuda: ignore[stream-race-raw]")
+
+
+async def test_only_is_a_prefix_and_stitch_says_why_it_is_disabled() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT)
+        (found,) = await diagnostics(editor, URI, 1)
+        for only in (["refactor"], ["refactor.rewrite.stitchcuda"], ["refactor.rewrite.stitchcuda.stitch"]):
+            (stitch,) = await editor.actions(URI, found.range, only)
+            assert stitch.title == "Stitch end-to-end" and stitch.disabled is not None
+        assert await editor.actions(URI, found.range, ["refactor.rewrite.stitch"]) == []
+        assert await editor.actions(URI, found.range, ["source.fixAll"]) == []
+        far = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0))
+        assert await editor.actions(URI, far, ["quickfix"]) == []
+    async with editor_session("bare") as editor:
+        editor.open(URI, TEXT)
+        assert await editor.actions(URI, far, ["refactor"]) == []
+
+
+async def test_a_fix_of_an_older_text_is_not_applied() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT)
+        (found,) = await diagnostics(editor, URI, 1)
+        action = (await editor.actions(URI, found.range))[0]
+        editor.edit(
+            URI, t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0)), "int y;\n\n"
+        )
+        resolved = await editor.client.code_action_resolve_async(action)
+        assert resolved.edit is not None
+        editor.apply(resolved.edit)
+        assert "/* 😀 */ safe(x);" in editor.texts[URI]
+        with pytest.raises(JsonRpcException) as caught:
+            await editor.client.code_action_resolve_async(action)
+        assert caught.value.code == t.LSPErrorCodes.ContentModified
+
+
+async def test_findings_move_with_the_text_before_the_next_analysis() -> None:
+    async with editor_session(options={"diagnosticsDelay": 60000}) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        editor.edit(
+            URI, t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0)), "int y;\n\n"
+        )
+        whole = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=9, character=0))
+        action = (await editor.actions(URI, whole, ["quickfix"]))[0]
+        assert action.diagnostics is not None
+        assert editor.at(URI, action.diagnostics[0].range) == "hazard(x)"
+        assert editor.pushed[-1].version == 1
+
+
+async def test_saving_is_the_trigger_when_set_so() -> None:
+    async with editor_session(options={"diagnosticsTrigger": "save"}) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        editor.replace(URI, "void f() {}\n")
+        await asyncio.sleep(0.4)
+        assert editor.pushed[-1].version == 1
+        identifier = t.TextDocumentIdentifier(uri=URI)
+        editor.client.text_document_did_save(t.DidSaveTextDocumentParams(text_document=identifier))
+        await diagnostics(editor, URI, 0)
+
+
+async def test_hover_lens_symbols() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        identifier = t.TextDocumentIdentifier(uri=URI)
+        at = editor.find(URI, "<<<1")
+        shown = await editor.client.text_document_hover_async(t.HoverParams(text_document=identifier, position=at))
+        assert shown is not None and isinstance(shown.contents, t.MarkupContent) and shown.range is not None
+        assert editor.at(URI, shown.range) == "k<<<1, 2>>>(x)"
+        assert "grid `1`, block `2`" in shown.contents.value and "the default stream" in shown.contents.value
+        nowhere = t.HoverParams(text_document=identifier, position=t.Position(line=0, character=0))
+        assert await editor.client.text_document_hover_async(nowhere) is None
+
+        lenses = await editor.client.text_document_code_lens_async(t.CodeLensParams(text_document=identifier))
+        assert [lens.command.title for lens in lenses or [] if lens.command] == [
+            "1 kernel, 1 stream, 0 copies",
+            "Show graph",
+        ]
+        symbols = await editor.client.text_document_document_symbol_async(
+            t.DocumentSymbolParams(text_document=identifier)
+        )
+        (function,) = symbols or []
+        assert isinstance(function, t.DocumentSymbol) and function.children
+        assert (function.name, [c.name for c in function.children]) == ("f", ["k"])
+
+
+async def test_other_files_are_left_alone() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open("file:///project/b.cpp", "void f() { hazard(x); }\n", "cpp")
+        editor.open("file:///project/c.py", "hazard(x)\n", "python")
+        editor.open("file:///project/d.cpp", "#include <cuda_runtime.h>\nvoid f() { hazard(x); }\n", "cpp")
+        editor.open("untitled:Untitled-1", "hazard(x)\n", "cuda-cpp")
+        await diagnostics(editor, "file:///project/d.cpp", 1)
+        await diagnostics(editor, "untitled:Untitled-1", 1)
+        assert {p.uri for p in editor.pushed} == {"file:///project/d.cpp", "untitled:Untitled-1"}
+        editor.replace("file:///project/d.cpp", "void f() { hazard(x); }\n")
+        await until(lambda: editor.pushed[-1].uri.endswith("d.cpp") and not editor.pushed[-1].diagnostics)
+
+
+async def test_settings() -> None:
+    wrong = {"diagnosticsDelay": "soon", "colour": 1, "confidence": "certain"}
+    async with editor_session(configuration=wrong, options=NOW) as editor:
+        message = await until(lambda: editor.client.messages[0] if editor.client.messages else None)
+        assert "'diagnosticsDelay' must be a number of milliseconds from 0 to 60000, not 'soon'" in message.message
+        assert "unknown setting 'colour'" in message.message
+        editor.open(URI, "void f() { hazard(x); hazard(maybe); }\n")
+        await diagnostics(editor, URI, 1)
+        steps: tuple[tuple[dict[str, Any] | None, int], ...] = (
+            ({"confidence": "possible"}, 2),
+            ({"ignore": ["stream-race-raw"]}, 0),
+            (None, 1),
+            ({"select": ["leak"]}, 0),
+            ({"confidence": "possible", "select": ["correctness"]}, 2),
+            ({"severity": {"stream-race-raw": "hint"}}, 1),
+            ({"severity": {"stream-race-raw": "off"}}, 0),
+        )
+        for setting, count in steps:
+            editor.client._configuration[""] = {"stitchcuda": setting}
+            editor.client.workspace_did_change_configuration(t.DidChangeConfigurationParams(settings=None))
+            found = await diagnostics(editor, URI, count)
+            if setting and "severity" in setting and found:
+                assert {d.severity for d in found} == {t.DiagnosticSeverity.Hint}
+        assert len(editor.client.messages) == 1
+
+
+async def test_null_settings_are_fine() -> None:
+    async with editor_session(configuration=None) as editor:
+        editor.client.set_configuration(None)
+        editor.client.workspace_did_change_configuration(t.DidChangeConfigurationParams(settings=None))
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        assert not editor.client.messages
+
+
+async def test_settings_in_the_notification() -> None:
+    async with editor_session("bare", options=NOW) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        both: tuple[dict[str, Any], ...] = ({"stitchcuda": {"select": ["leak"]}}, {"select": []})
+        for settings in both:
+            editor.client.workspace_did_change_configuration(t.DidChangeConfigurationParams(settings=settings))
+            await diagnostics(editor, URI, 0 if "stitchcuda" in settings else 1)
+
+
+async def test_a_slow_analysis_gives_way_to_the_next_edit() -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT + "// SLOW\n")
+        await asyncio.sleep(0.3)
+        editor.replace(URI, TEXT)
+        await asyncio.wait_for(diagnostics(editor, URI, 1), 3)
+
+
+async def test_cancel_request() -> None:
+    async with editor_session("neovim", options=NOW) as editor:
+        editor.open(URI, TEXT + "// SLOW\n")
+        params = t.DocumentDiagnosticParams(text_document=t.TextDocumentIdentifier(uri=URI))
+        request = editor.client.protocol.send_request(t.TEXT_DOCUMENT_DIAGNOSTIC, params, msg_id="slow")
+        await asyncio.sleep(0.2)
+        editor.client.cancel_request(t.CancelParams(id="slow"))
+        with pytest.raises(JsonRpcException) as caught:
+            await asyncio.wait_for(asyncio.wrap_future(request), 2)
+        assert caught.value.code == t.LSPErrorCodes.RequestCancelled
+
+
+async def test_an_exception_in_the_analysis_leaves_the_rest_working() -> None:
+    async with editor_session("neovim", options=NOW) as editor:
+        editor.open(URI, TEXT + "// RAISE\n")
+        await diagnostics(editor, URI, 0)
+        status = await editor.command("stitchcuda.status")
+        assert "RuntimeError at fake_engine.py" in str(status) and "secret" not in str(status)
+        editor.replace(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        assert not editor.client.messages
+
+
+async def test_a_crash_of_the_analysis_process_is_survived() -> None:
+    async with editor_session("neovim", options=NOW) as editor:
+        editor.open(URI, TEXT + "// CRASH\n")
+        await diagnostics(editor, URI, 0)
+        editor.replace(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        assert (await editor.command("stitchcuda.status"))["analysis"]["restarts"] >= 1
+        assert not editor.client.messages
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        t.TEXT_DOCUMENT_HOVER,
+        t.TEXT_DOCUMENT_CODE_ACTION,
+        t.TEXT_DOCUMENT_CODE_LENS,
+        t.TEXT_DOCUMENT_DOCUMENT_SYMBOL,
+        t.TEXT_DOCUMENT_DID_SAVE,
+        t.TEXT_DOCUMENT_DIAGNOSTIC,
+        t.INITIALIZED,
+    ],
+)
+async def test_a_broken_feature_breaks_nothing_else(method: str, capfd: pytest.CaptureFixture[str]) -> None:
+    async with editor_session("vscode", command=(*FAKE, "--fail", method), options=NOW) as editor:
+        editor.open(URI, TEXT)
+        identifier = t.TextDocumentIdentifier(uri=URI)
+        origin = t.Position(line=0, character=0)
+        requests: dict[str, Any] = {
+            t.TEXT_DOCUMENT_HOVER: t.HoverParams(text_document=identifier, position=origin),
+            t.TEXT_DOCUMENT_CODE_ACTION: t.CodeActionParams(
+                text_document=identifier,
+                range=t.Range(start=origin, end=origin),
+                context=t.CodeActionContext(diagnostics=[]),
+            ),
+            t.TEXT_DOCUMENT_CODE_LENS: t.CodeLensParams(text_document=identifier),
+            t.TEXT_DOCUMENT_DOCUMENT_SYMBOL: t.DocumentSymbolParams(text_document=identifier),
+            t.TEXT_DOCUMENT_DIAGNOSTIC: t.DocumentDiagnosticParams(text_document=identifier),
+        }
+        editor.client.text_document_did_save(t.DidSaveTextDocumentParams(text_document=identifier))
+        for name, params in requests.items():
+            answer = asyncio.wrap_future(editor.client.protocol.send_request(name, params))
+            if name == method:
+                with pytest.raises(JsonRpcException) as caught:
+                    await asyncio.wait_for(answer, 5)
+                assert "secret" not in caught.value.message and caught.value.data is None
+            else:
+                await asyncio.wait_for(answer, 5)
+        assert not editor.client.messages
+    captured = capfd.readouterr().err
+    assert "secret" not in captured and "Traceback" not in captured
+    assert captured.count("RuntimeError at fake_server.py") == 1
+
+
+async def test_misfits_are_ignored_quietly(capfd: pytest.CaptureFixture[str]) -> None:
+    async with editor_session(options=NOW) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+        protocol = editor.client.protocol
+        editor.versions[URI] = -5
+        editor.replace(URI, "lower version")
+        editor.versions[URI] = 1
+        editor.versions["file:///unknown.cu"] = 1
+        editor.replace("file:///unknown.cu", "x")
+        editor.close("file:///unknown.cu")
+        editor.send({"method": "textDocument/didChange", "params": {"nonsense": 1}})
+        editor.send({"method": "textDocument/didOpen"})
+        editor.send({"method": "stitchcuda/unknown", "params": {}})
+        editor.send_raw(b"Content-Length: 3\r\n\r\n{x}Content-Length: x\r\n\r\nContent-Length: 2\r\n\r\n[]")
+        answer: Future[Any] = Future()
+        protocol._request_futures["bad"] = answer
+        editor.send({"id": "bad", "method": "textDocument/hover", "params": {"textDocument": 3}})
+        with pytest.raises(JsonRpcException) as caught:
+            await asyncio.wait_for(asyncio.wrap_future(answer), 5)
+        assert caught.value.code == t.ErrorCodes.InvalidParams
+        for command, arguments in (("stitchcuda.cancel", []), ("stitchcuda.graphText", [1]), ("nope", [])):
+            with pytest.raises(JsonRpcException) as caught:
+                await editor.command(command, *arguments)
+            assert caught.value.code == t.ErrorCodes.InvalidParams
+        assert await editor.command("stitchcuda.cancel", "no such job") is False
+        editor.replace(URI, "void f() {}\n")
+        await diagnostics(editor, URI, 0)
+        assert not editor.client.messages
+    assert "Traceback" not in capfd.readouterr().err
+
+
+async def test_real_changes_reach_the_store_as_they_were_made() -> None:
+    """Random edits through the protocol, in both encodings: findings stand where the client has them."""
+    import random
+
+    for name in ("neovim", "visual_studio_code"):
+        rng = random.Random(7)
+        async with editor_session(name, options=NOW) as editor:
+            editor.open(URI, "hazard(x)\n")
+            for _ in range(120):
+                lines = editor.texts[URI].split("\n")
+                line = rng.randrange(len(lines))
+                place = editor.find(URI, "hazard(x)")
+                if line == place.line:
+                    column = rng.choice((place.character, place.character + len("hazard(x)")))
+                else:
+                    column = 0
+                at = t.Position(line=line, character=column)
+                new = rng.choice(("\n", "😀", "é ", "\f", "\u2028", " ", "x\n"))
+                editor.edit(URI, t.Range(start=at, end=at), new)
+            (found,) = await diagnostics(editor, URI, 1)
+            assert editor.at(URI, found.range) == "hazard(x)"
+            assert editor.encoding == ("utf-8" if name == "neovim" else "utf-16")

@@ -1,0 +1,72 @@
+"""The job table."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from stitchcuda.server.jobs import Job, Jobs, State
+from stitchcuda.server.lifetime import is_alive
+
+pytestmark = pytest.mark.asyncio
+
+
+async def test_result_and_error() -> None:
+    jobs = Jobs()
+
+    async def good(job: Job) -> int:
+        return 3
+
+    async def bad(job: Job) -> None:
+        raise ValueError("secret")
+
+    done, failed = jobs.start("good", good), jobs.start("bad", bad)
+    await done.wait()
+    await failed.wait()
+    assert (done.state, done.result, failed.state, failed.error) == (State.DONE, 3, State.FAILED, "ValueError")
+    assert done.token != failed.token and not jobs.cancel(done.id)
+    assert [j["state"] for j in jobs.describe()] == ["done", "failed"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="process groups")
+async def test_cancel_kills_the_process_group(tmp_path: Path) -> None:
+    """Also a grandchild, and one that ignores SIGTERM."""
+    pids = tmp_path / "pids"
+    script = (
+        "import os, signal, subprocess, sys, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        f"open({str(pids)!r}, 'w').write(f'{{os.getpid()}} {{child.pid}}\\n')\n"
+        "time.sleep(60)\n"
+    )
+
+    async def work(job: Job) -> None:
+        process = await job.process(sys.executable, "-c", script)
+        await process.wait()
+
+    jobs = Jobs()
+    job = jobs.start("sleep", work)
+    while not pids.exists() or not pids.read_text().endswith("\n"):
+        await asyncio.sleep(0.02)
+    began = time.monotonic()
+    assert jobs.cancel_token(job.token)
+    await job.wait()
+    assert job.state is State.CANCELLED and time.monotonic() - began < 1
+    await asyncio.sleep(0.1)
+    assert not [pid for pid in pids.read_text().split() if is_alive(int(pid))]
+    assert is_alive(os.getpid())
+
+
+async def test_old_jobs_are_forgotten() -> None:
+    jobs = Jobs()
+
+    async def work(job: Job) -> None:
+        return None
+
+    for _ in range(60):
+        await jobs.start("x", work).wait()
+    assert len(jobs.describe()) <= 21
