@@ -68,6 +68,8 @@ class Index:
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
+        self._normal: dict[str, str] = {}
+        self._by_name: dict[str, list[str]] = {}
 
     def put(self, path: str, text: bytes) -> None:
         """A file is new or has a new text."""
@@ -89,6 +91,10 @@ class Index:
         """Brings everything up to date. Never raises on broken code: what could not be used is in `problems`."""
         problems: list[Problem] = []
         modules = []
+        self._normal = {_normal(path): path for path in self._files}
+        self._by_name = {}
+        for path in self._files:
+            self._by_name.setdefault(os.path.basename(path), []).append(path)
         for path in self._files:
             if cancel is not None and cancel():
                 return self._cancelled()
@@ -152,12 +158,12 @@ class Index:
         return macros
 
     def _included(self, path: str, name: str) -> str | None:
-        beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
-        for candidate in (beside, beside.replace(os.sep, "/")):
-            if candidate in self._files:
-                return candidate
-        suffix = "/" + name.replace("\\", "/").lstrip("./")
-        matches = [p for p in self._files if p.replace("\\", "/").endswith(suffix)]
+        beside = _normal(os.path.join(os.path.dirname(path), name))
+        if beside in self._normal:
+            return self._normal[beside]
+        last = os.path.basename(beside)
+        suffix = "/" + _normal(name).lstrip("./")
+        matches = [p for p in self._by_name.get(last, ()) if f"/{_normal(p)}".endswith(suffix)]
         return matches[0] if len(matches) == 1 else None
 
     # ------------------------------------------------------------------------------------------------------- one entry
@@ -191,6 +197,10 @@ class Index:
 
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
+
+
+def _normal(path: str) -> str:
+    return os.path.normpath(path).replace(os.sep, "/")
 
 
 def _is_python(path: str) -> bool:

@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass
 
 _COMMENT = re.compile(rb"(?://|#|/\*)[^\n]*?\bstitchcuda:\s*ignore\[([^\]\n]*)\]([^\n]*)")
-_ALONE = re.compile(rb"^\s*(?://|#|/\*|\*)")
+_ALONE = re.compile(rb"^\s*(?://|#|/\*(?:[^*]|\*(?!/))*(?:\*/\s*)?$)")  # a comment and nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ def suppressions(text: bytes) -> tuple[Suppression, ...]:
         if match is None:
             continue
         codes = tuple(c.strip() for c in match[1].decode(errors="replace").split(",") if c.strip())
-        reason = match[2].decode(errors="replace").removesuffix("*/").strip()
+        reason = match[2].partition(b"*/")[0].decode(errors="replace").strip()
         covers = {number}
         if _ALONE.match(line):
             covers.add(_next_code(lines, number + 1))

@@ -134,14 +134,15 @@ class _Finder:
     def __init__(self, known: dict[str, _File]) -> None:
         self._known = known
         self._by_name: dict[str, list[str]] = defaultdict(list)
+        self._normal = {os.path.normpath(path): path for path in known}
         for path in known:
             self._by_name[os.path.basename(path)].append(path)
 
     def resolve(self, path: str, name: str, quoted: bool) -> str | None:
         if quoted:
             beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
-            if beside in self._known:
-                return beside
+            if beside in self._normal:
+                return self._normal[beside]
             if os.path.isfile(beside):
                 return self._outside(beside)
         suffix = os.sep + os.path.normpath(name).lstrip("./\\")
@@ -153,6 +154,7 @@ class _Finder:
         if got.text is None:
             return None
         self._known[path] = _scan(path, got.text)
+        self._normal[path] = path
         self._known[path].header = True  # read for its includer's sake only
         return path
 
