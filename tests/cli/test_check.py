@@ -203,7 +203,7 @@ def test_calls_across_files(check: Run) -> None:
     put("lib/run.cu", split + "    consume<<<1, 256, 0, b>>>(x, y);\n}\n")
     put("lib/run.h", f"#pragma once\n#include <cuda_runtime.h>\n{body}\n")
     lines = [line for line in main.splitlines() if "<<<" not in line]
-    lines.insert(-4, "    run(x, y, a, b);")
+    lines.insert(-3, "    run(x, y, a, b);")
     put("app/main.cu", '#include "../lib/run.h"\nint main() {' + "\n".join(lines))
     _, out, _ = check(".", "--format", "json")
     assert {(f["path"], f["code"], f["confidence"]) for f in findings(out)} == {
