@@ -66,6 +66,7 @@ class Tally:
     called: set[str] = field(default_factory=set)  # names in call position, and types constructed
     used: set[str] = field(default_factory=set)  # names used as values
     locals: set[str] = field(default_factory=set)
+    local_types: list[tuple[Context, Node]] = field(default_factory=list)  # types declared inside the function
 
 
 class Context:
@@ -135,10 +136,9 @@ class Context:
         if tally.depth >= MAX_DEPTH:
             return self.opaque(node, "nested too deeply", descend=False)
         tally.depth += 1
-        try:
-            return handler(self, node)
-        finally:
-            tally.depth -= 1
+        result = handler(self, node)
+        tally.depth -= 1
+        return result
 
     def stmt(self, node: Node, out: list[Stmt]) -> None:
         """Lower a statement and append what it becomes."""
@@ -154,10 +154,8 @@ class Context:
                 out.append(self.evaluate(node, self.opaque(node, node.type)))
             return
         tally.depth += 1
-        try:
-            handler(self, node, out)
-        finally:
-            tally.depth -= 1
+        handler(self, node, out)
+        tally.depth -= 1
 
     def evaluate(self, node: Node, expr: Expr) -> Stmt:
         return Evaluate(self.span(node), expr)

@@ -95,6 +95,14 @@ def outline(cx: Context, root: Node) -> Outline:
     return found
 
 
+def local_types(cx: Context, node: Node) -> Outline:
+    """What a type declared inside a function adds to the file. Its methods are left out."""
+    found = Outline()
+    _visit(cx, node, _Scope(), found, 0)
+    complete(cx, found)
+    return found
+
+
 def _walk(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
     if depth > _MAX_NESTING:
         return

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import Context
+from stitchcuda.analysis.program.cuda.context import MAX_DEPTH, Context
 from stitchcuda.analysis.program.ir import Expr, Param, TypeRef
 from tree_sitter import Node
 
@@ -65,15 +65,17 @@ def base_type(cx: Context, node: Node) -> TypeRef:
         return _plain(cx.read(node))
     if kind == g.SIZED_TYPE:
         return _plain(" ".join(cx.read(node).split()))
+    if kind == g.QUALIFIED:
+        return _qualified_type(cx, node)
+    if cx.tally.depth >= MAX_DEPTH:
+        return _plain("...")
     if kind == g.TEMPLATE_TYPE or kind == g.TEMPLATE_FUNCTION:
         name = node.child_by_field_id(g.F_NAME)
         arguments = node.child_by_field_id(g.F_ARGUMENTS)
-        return TypeRef(cx.read(name) if name else "", template_types(cx, arguments) if arguments else ())
-    if kind == g.QUALIFIED:
-        name = node.child_by_field_id(g.F_NAME)
-        inner = base_type(cx, name) if name else TypeRef("")
-        scope = node.child_by_field_id(g.F_SCOPE)
-        return replace(inner, name=f"{scope_name(cx, scope)}::{inner.name}")
+        cx.tally.depth += 1
+        args = template_types(cx, arguments) if arguments is not None else ()
+        cx.tally.depth -= 1
+        return TypeRef(cx.read(name) if name is not None else "", args)
     if kind == g.DEPENDENT_TYPE or kind == g.TYPE_DESCRIPTOR or kind == g.DEPENDENT_NAME:
         return described_type(cx, node)
     if kind in g.RECORDS or kind == g.ENUM:
@@ -97,17 +99,25 @@ def _plain(name: str) -> TypeRef:
     return found
 
 
+def _qualified_type(cx: Context, node: Node) -> TypeRef:
+    """`ns::Outer::T<args>`: a loop, since qualified names nest to the right without bound."""
+    scopes: list[str] = []
+    current: Node | None = node
+    while current is not None and current.kind_id == g.QUALIFIED:
+        scopes.append(scope_name(cx, current.child_by_field_id(g.F_SCOPE)))
+        current = current.child_by_field_id(g.F_NAME)
+    inner = base_type(cx, current) if current is not None else TypeRef("")
+    return replace(inner, name="::".join([*scopes, inner.name]))
+
+
 def scope_name(cx: Context, scope: Node | None) -> str:
-    """`ns::Outer` of a scope node, template arguments left out."""
+    """`Outer` of a scope node, template arguments left out."""
     if scope is None:
         return ""
     if scope.kind_id == g.TEMPLATE_TYPE:
         name = scope.child_by_field_id(g.F_NAME)
-        return cx.read(name) if name else ""
-    if scope.kind_id == g.QUALIFIED:
-        inner = scope.child_by_field_id(g.F_NAME)
-        return f"{scope_name(cx, scope.child_by_field_id(g.F_SCOPE))}::{scope_name(cx, inner)}"
-    return cx.read(scope)
+        return cx.read(name) if name is not None else ""
+    return "".join(cx.read(scope).split())
 
 
 def described_type(cx: Context, node: Node) -> TypeRef:
@@ -231,6 +241,9 @@ def _inner(node: Node) -> Node | None:
 def params(cx: Context, node: Node) -> tuple[Param, ...]:
     """The parameters of a parameter list; `(void)` has none and a trailing `...` is a parameter named `...`."""
     found: list[Param] = []
+    if cx.tally.depth >= MAX_DEPTH:
+        return ()
+    cx.tally.depth += 1
     for child in node.children:
         kind = child.kind_id
         if kind == g.PARAMETER or kind == g.OPTIONAL_PARAMETER or kind == g.VARIADIC_PARAMETER:
@@ -243,6 +256,7 @@ def params(cx: Context, node: Node) -> tuple[Param, ...]:
             found.append(Param(name, what.type, cx.expr(default) if default is not None else None, cx.span(child)))
         elif not child.is_named and cx.text[child.start_byte : child.end_byte] == b"...":
             found.append(Param("...", TypeRef("..."), None, cx.span(child)))
+    cx.tally.depth -= 1
     if len(found) == 1 and not found[0].name and found[0].type == VOID:
         return ()
     return tuple(found)

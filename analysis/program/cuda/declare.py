@@ -14,6 +14,8 @@ from tree_sitter import Node
 def declaration(cx: Context, node: Node, out: list[Stmt], *, local: bool = True) -> None:
     """Append a `Declare` for each declared variable; function prototypes declare nothing here."""
     spec = specifiers(cx, node)
+    if spec.record is not None and local:
+        cx.tally.local_types.append((cx, spec.record))
     pending: Declare | None = None
     after_equals = False
     seen_type = node.child_by_field_id(g.F_TYPE) is None

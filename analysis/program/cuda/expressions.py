@@ -45,6 +45,7 @@ from tree_sitter import Node
 
 # A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
 _MAX_CHAIN = 120
+_MAX_ALIASES = 8
 
 
 def identifier(cx: Context, node: Node) -> Expr:
@@ -58,6 +59,11 @@ def identifier(cx: Context, node: Node) -> Expr:
     macro = cx.env.macros.get(name)
     if macro is not None and macro.params is None and macro.acts and name not in cx.active:
         return macros.expand_value(cx, node, macro, ())
+    for _ in range(_MAX_ALIASES):  # `#define KERNEL saxpy`
+        if macro is None or not macro.alias or macro.params is not None:
+            break
+        name = macro.alias
+        macro = cx.env.macros.get(name)
     cx.tally.used.add(name)
     return Name(cx.span(node), name)
 
@@ -118,7 +124,10 @@ def number(cx: Context, node: Node) -> Expr:
 
 
 def string(cx: Context, node: Node) -> Expr:
-    return Const(cx.span(node), literals.string(cx.read(node)))
+    value = literals.string(cx.read(node))
+    if value.startswith(macros.STRINGIFIED) and cx.bindings is not None and cx.binder is not None:
+        value = ", ".join(cx.binder.read(each) for each in cx.bindings.get(value[1:], ()))
+    return Const(cx.span(node), value)
 
 
 def concatenated(cx: Context, node: Node) -> Expr:

@@ -97,6 +97,8 @@ def collect_macros(text: bytes) -> dict[str, MacroDef]:
 
 # ------------------------------------------------------------------------------------------------------- parsed bodies
 
+# Starts a string literal that stands for the text of a macro argument.
+STRINGIFIED = "\x01"
 _HEAD_STATEMENT = b"void f(){"
 _HEAD_VALUE = b"void f(){return "
 _STATEMENT_START = re.compile(
@@ -187,7 +189,7 @@ def template(macro: MacroDef) -> Template:
         return Template(None)
     text = _VA_PASTE.sub(", ", macro.body) if macro.variadic else macro.body
     text = _VA_OPT.sub(r"\1", text)
-    text = _STRINGIFY.sub(r'"\1"', text)
+    text = _STRINGIFY.sub(rf'"{STRINGIFIED}\1"', text)
     if "##" in text:
         return Template(None)
     body = _parse_body(text)
@@ -200,7 +202,7 @@ def template(macro: MacroDef) -> Template:
             node, as_name = stack.pop()
             if node.child_count == 0:
                 word = body.text[node.start_byte : node.end_byte]
-                if word in names and (node.kind_id != g.IDENTIFIER or as_name):
+                if word in names and node.type != "string_content" and (node.kind_id != g.IDENTIFIER or as_name):
                     return Template(None)
                 continue
             kind = node.kind_id
@@ -273,6 +275,30 @@ def expand_call_text(cx: Context, node: Node, out: list[Stmt]) -> bool:
     elif pieces is not None:
         out.append(Evaluate(cx.span(node), pieces))
     return pieces is not None
+
+
+def expand_declaration(cx: Context, node: Node, out: list[Stmt]) -> bool:
+    """`ONE(float);` parses as a declaration of type `ONE`: expand it when it is a macro."""
+    typed = node.child_by_field_id(g.F_TYPE)
+    if typed is None or typed.kind_id != g.TYPE_IDENTIFIER or typed.start_byte != node.start_byte:
+        return False
+    macro = cx.env.macros.get(cx.read(typed))
+    if macro is None or macro.params is None or macro.name in cx.active:
+        return False
+    rest = cx.text[typed.end_byte : node.end_byte]
+    opening = typed.end_byte + len(rest) - len(rest.lstrip())
+    if cx.text[opening : opening + 1] != b"(":
+        return False
+    closing = _closing(cx.text, opening, node.end_byte)
+    if closing < 0 or cx.text[closing + 1 : node.end_byte].strip(b"; \t\r\n"):
+        return False
+    text, segments = substitute(macro, cx.text, _split(cx.text, opening + 1, closing))
+    opened = _open_text(cx, cx.map(node.start_byte, closing + 1), text, segments, cx.active | {macro.name})
+    if opened is None:
+        return False
+    pieces = _lower_body(*opened)
+    out.extend(pieces if isinstance(pieces, list) else [Evaluate(cx.span(node), pieces)])
+    return True
 
 
 def expand_call(cx: Context, node: Node, macro: MacroDef, given: Node) -> Expr:

@@ -12,7 +12,7 @@ from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import dispatch, literals
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Environment, Segment, Tally
-from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, outline
+from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, local_types, outline
 from stitchcuda.analysis.program.cuda.declarators import (
     VOID,
     base_type,
@@ -29,9 +29,11 @@ from stitchcuda.analysis.program.ir import (
     Block,
     Const,
     Construct,
+    Evaluate,
     Expr,
     Function,
     Module,
+    Opaque,
     Param,
     Problem,
     Record,
@@ -44,6 +46,7 @@ from tree_sitter import Node
 
 dispatch.install()
 
+_MAX_LOCAL_TYPES = 64
 _MAX_ENTRIES = 50_000
 _INITIALIZERS = g.kind("field_initializer_list")
 _INITIALIZER = g.kind("field_initializer")
@@ -68,6 +71,9 @@ class Lowered:
     has_error: bool
     digest: str
     mentions: frozenset[str]
+    records: tuple[Record, ...] = ()  # types declared inside
+    aliases: tuple[tuple[str, TypeRef], ...] = ()
+    constants: tuple[tuple[str, Expr], ...] = ()
 
 
 @dataclass(slots=True)
@@ -128,12 +134,17 @@ def lower_module(
         path=path,
         language=_language(path),
         functions=tuple(made),
-        records=tuple(
-            Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ()))) for r in found.records
+        records=(
+            *(Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ()))) for r in found.records),
+            *(
+                replace(r, path=path, span=(f.base + r.span[0], f.base + r.span[1]))
+                for f, low in zip(made, results, strict=True)
+                for r in low.records
+            ),
         ),
         globals=tuple(found.globals),
-        aliases=(*found.aliases, *macro_aliases),
-        constants=(*found.constants, *constants),
+        aliases=(*found.aliases, *(a for low in results for a in low.aliases), *macro_aliases),
+        constants=(*found.constants, *(c for low in results for c in low.constants), *constants),
         includes=tuple(found.includes),
         problems=tuple(_problems(path, syntax, made)),
     )
@@ -200,6 +211,7 @@ class _Lowering:
         text = self.syntax.text[item.start : item.node.end_byte]
         if item.node.kind_id != g.FUNCTION_DEFINITION:  # `void f(), g();`: one text, two functions
             text += b"\0%d" % (item.declarator.start_byte - item.start)
+        text += b"\0" + self.blanked_before(item)
         digest = blake2b(text, digest_size=16).digest()
         broken = item.node.has_error
         cache = self.cache
@@ -213,7 +225,11 @@ class _Lowering:
         known = cache.by_names.get(slow)
         if known is None:
             cache.misses += 1
-            known = self.lower(item, shell, f"{digest.hex()}.{names.hex()}")
+            stamp = f"{digest.hex()}.{names.hex()}"
+            try:
+                known = self.lower(item, shell, stamp)
+            except RecursionError:  # called from deep inside somebody's own recursion, or syntax nested without end
+                known = self.unknown(item, shell, stamp)
             cache.by_names[slow] = known
         else:
             cache.hits += 1
@@ -272,6 +288,7 @@ class _Lowering:
             else:
                 whole: Stmt = one(cx, body_node)
                 body = Block(cx.span(body_node), (whole,))
+        inner = [local_types(*each) for each in tally.local_types[:_MAX_LOCAL_TYPES]]
         return Lowered(
             name=name,
             scope=scope,
@@ -279,7 +296,7 @@ class _Lowering:
             params=parameters,
             returns=returns,
             body=body,
-            space=self.space(self.syntax.text[item.start : header_end]),
+            space=self.space(self.blanked_before(item) + self.syntax.text[item.start : header_end]),
             static=spec.static,
             initializers=tuple(initializers),
             launch_bounds=bounds,
@@ -287,7 +304,24 @@ class _Lowering:
             has_error=has_error,
             digest=digest,
             mentions=frozenset(tally.called | (tally.used - tally.locals - {p.name for p in parameters})),
+            records=tuple(r for each in inner for r in each.records),
+            aliases=tuple(a for each in inner for a in each.aliases),
+            constants=tuple(c for each in inner for c in each.constants),
         )
+
+    def unknown(self, item: FunctionItem, shell: Shell, stamp: str) -> Lowered:
+        """A function whose syntax cannot be lowered: one unknown statement."""
+        span = (0, item.node.end_byte - item.start)
+        body = Block(span, (Evaluate(span, Opaque(span, "nested too deeply")),))
+        mentions: frozenset[str] = frozenset()
+        return Lowered(shell[0], shell[1], (0, 0), (), VOID, body, "host", False, (), (), 0, True, stamp, mentions)
+
+    def blanked_before(self, item: FunctionItem) -> bytes:
+        """Attribute macros in front of a function that the mask took out of its syntax."""
+        if not self.syntax.masked:
+            return b""
+        before = self.syntax.text[max(0, item.start - 160) : item.start]
+        return _BEFORE_FUNCTION.search(before).group(0)  # type: ignore[union-attr]
 
     def space(self, header: bytes) -> str:
         words = {m.group(0) for m in _SPACE_BYTES.finditer(header)}
@@ -320,11 +354,13 @@ def _repaired(cx: Context, body: Node) -> tuple[Context, Node, bool]:
     return inner, node, better.has_error
 
 
+_BEFORE_FUNCTION = re.compile(rb"(?:\b[A-Za-z_]\w*[ \t\r\n]+)*\Z")
 _SPACE = re.compile(r"\b__(?:global|device|host)__\b")
 _SPACE_BYTES = re.compile(rb"\b__(?:global|device|host)__\b")
 
 
 def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
+    """Constructor initialisers: the one argument, or a `Construct` of the member's own (here unnamed) type."""
     found: list[tuple[str, Expr]] = []
     for child in node.named_children:
         if child.kind_id != _INITIALIZER or not child.named_children:
@@ -333,7 +369,7 @@ def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
         given = child.named_children[-1]
         args = arguments(cx, given) if given.kind_id in (g.ARGUMENT_LIST, g.INITIALIZER_LIST) else ()
         name = base_type(cx, target).name
-        value = args[0] if len(args) == 1 else Construct(cx.span(given), TypeRef(name), args)
+        value = args[0] if len(args) == 1 else Construct(cx.span(given), TypeRef(""), args)
         found.append((name, value))
     return found
 

@@ -95,11 +95,21 @@ def expression_statement(cx: Context, node: Node, out: list[Stmt]) -> None:
 
 
 def declaration(cx: Context, node: Node, out: list[Stmt]) -> None:
-    declare.declaration(cx, node, out)
+    if not (cx.env.macros and macros.expand_declaration(cx, node, out)):
+        declare.declaration(cx, node, out)
 
 
 def alias(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """Types named inside a function are found by the file walk."""
+    """A type named inside a function belongs to the file: names of local types are seldom used twice."""
+    cx.tally.local_types.append((cx, node))
+
+
+def nothing(cx: Context, node: Node, out: list[Stmt]) -> None:
+    """Syntax without effect: `using namespace`, `static_assert`, attributes."""
+
+
+# Links of an else-if chain kept as nested `If`s; the tests of a longer one are laid out one after another.
+_MAX_LINKS = 40
 
 
 def if_(cx: Context, node: Node, out: list[Stmt]) -> None:
@@ -118,8 +128,12 @@ def if_(cx: Context, node: Node, out: list[Stmt]) -> None:
                 current = inner
             else:
                 last = inner
+    rest = [If(cx.span(link), condition, then, None, init) for link, init, condition, then in links[_MAX_LINKS:]]
     otherwise = one(cx, last) if last is not None else None
-    for link, init, condition, then in reversed(links):
+    if rest:
+        tail: list[Stmt] = [*rest, *([otherwise] if otherwise is not None else [])]
+        otherwise = Block(rest[0].span, tuple(tail))
+    for link, init, condition, then in reversed(links[:_MAX_LINKS]):
         otherwise = If(cx.span(link), condition, then, otherwise, init)
     if otherwise is not None:
         out.append(otherwise)
