@@ -2,7 +2,7 @@
 import * as vscode from "vscode";
 import { LanguageClient, RevealOutputChannelOn, type Executable } from "vscode-languageclient/node";
 import { GraphView } from "./graph";
-import { serverCommand } from "./server";
+import { findServer } from "./server";
 
 const LANGUAGES = ["cuda", "cuda-cpp", "cpp", "c", "python"];
 
@@ -52,7 +52,14 @@ async function stop(): Promise<void> {
 }
 
 async function start(): Promise<void> {
-  const command = serverCommand();
+  const { wanted, command } = findServer();
+  if (command === undefined) {
+    log.error(`${wanted} was not found`);
+    if (vscode.workspace.textDocuments.some((document) => document.languageId.startsWith("cuda"))) {
+      void offerHelp(wanted); // without await: a restart must not wait until the message is answered
+    } // a C or Python file alone is no reason to interrupt anybody
+    return;
+  }
   const server: Executable = { command, args: ["lsp", "--stdio"] };
   const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
     documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
@@ -65,23 +72,17 @@ async function start(): Promise<void> {
     await starting.start();
     client = starting;
   } catch (error) {
-    log.error(`${command} did not start: ${error}`);
-    // No await: the message stays until it is answered, and a restart must not wait for that.
-    void offerHelp(command);
+    log.error(`${command} did not start: ${error}`); // the client has told the user
   }
 }
 
-async function offerHelp(command: string): Promise<void> {
+async function offerHelp(wanted: string): Promise<void> {
   const settings = "Open the Setting";
-  const showLog = "Show the Log";
   const answer = await vscode.window.showErrorMessage(
-    `stitchcuda: the server (${command}) did not start. Install it with "pip install stitchcuda", or set stitchcuda.server.path.`,
+    `The command ${wanted} was not found. Install it with "pip install stitchcuda", or set stitchcuda.server.path.`,
     settings,
-    showLog,
   );
   if (answer === settings) {
     await vscode.commands.executeCommand("workbench.action.openSettings", "stitchcuda.server.path");
-  } else if (answer === showLog) {
-    log.show();
   }
 }

@@ -3,29 +3,30 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
 
-/** The command to start: the setting when it is a path; for a bare name the workspace's `.venv` first, else PATH decides. */
-export function serverCommand(): string {
-  const setting = vscode.workspace.getConfiguration("stitchcuda").get("server.path", "stitchcuda").trim() || "stitchcuda";
-  if (path.isAbsolute(setting)) {
-    return setting;
+const NAMES_ENDING = process.platform === "win32" ? [".exe", ".cmd", ""] : [""];
+
+export interface Server {
+  readonly wanted: string; // what the setting says
+  readonly command: string | undefined; // the program, if it is there
+}
+
+/** The setting as a path, absolute or in the workspace; a bare name in the workspace's `.venv`, then on PATH. */
+export function findServer(): Server {
+  const wanted = vscode.workspace.getConfiguration("stitchcuda").get("server.path", "stitchcuda").trim() || "stitchcuda";
+  const places = candidates(wanted).flatMap((place) => NAMES_ENDING.map((ending) => place + ending));
+  return { wanted, command: places.find((place) => fs.statSync(place, { throwIfNoEntry: false })?.isFile()) };
+}
+
+function candidates(wanted: string): string[] {
+  if (path.isAbsolute(wanted)) {
+    return [wanted];
   }
   // What the workspace brings may only be started once the user trusts it.
-  for (const folder of vscode.workspace.isTrusted ? (vscode.workspace.workspaceFolders ?? []) : []) {
-    const candidates = isBareName(setting) ? inEnvironment(folder.uri.fsPath, setting) : [path.join(folder.uri.fsPath, setting)];
-    const found = candidates.find((candidate) => fs.existsSync(candidate));
-    if (found) {
-      return found;
-    }
+  const folders = vscode.workspace.isTrusted ? (vscode.workspace.workspaceFolders ?? []).map((folder) => folder.uri.fsPath) : [];
+  if (path.basename(wanted) !== wanted) {
+    return folders.map((folder) => path.join(folder, wanted));
   }
-  return setting;
-}
-
-function isBareName(setting: string): boolean {
-  return path.basename(setting) === setting;
-}
-
-function inEnvironment(folder: string, name: string): string[] {
-  return process.platform === "win32"
-    ? [path.join(folder, ".venv", "Scripts", `${name}.exe`)]
-    : [path.join(folder, ".venv", "bin", name)];
+  const scripts = process.platform === "win32" ? "Scripts" : "bin";
+  const search = (process.env.PATH ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+  return [...folders.map((folder) => path.join(folder, ".venv", scripts)), ...search].map((folder) => path.join(folder, wanted));
 }
