@@ -10,10 +10,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types as t
-from stitchcuda.analysis.rules.finding import Confidence
 from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, Position, carry
 from stitchcuda.server.facts import FileFacts, Place, PlacedEdit, PlacedFinding
-from stitchcuda.server.settings import Settings
+from stitchcuda.server.settings import CONFIDENCES, Settings
 
 SOURCE = "stitchcuda"
 _SEVERITY = {
@@ -22,7 +21,6 @@ _SEVERITY = {
     "information": t.DiagnosticSeverity.Information,
     "hint": t.DiagnosticSeverity.Hint,
 }
-_CONFIDENCE = {Confidence.POSSIBLE.value: 0, Confidence.LIKELY.value: 1, Confidence.CERTAIN.value: 2}
 _UNNECESSARY = {"redundant-sync", "unused-suppression"}
 
 Snapshot = Callable[[str], Document | None]
@@ -100,7 +98,7 @@ def is_shown(finding: PlacedFinding, settings: Settings) -> bool:
         or finding.group in settings.ignore
     ):
         return False
-    if _CONFIDENCE[finding.confidence] < _CONFIDENCE[settings.confidence.value]:
+    if CONFIDENCES.index(finding.confidence) < CONFIDENCES.index(settings.confidence):
         return False
     if not settings.select:
         return finding.default

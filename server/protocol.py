@@ -50,6 +50,13 @@ class Protocol(LanguageServerProtocol):
     def handle_json(self, data: dict[str, Any]) -> None:
         """One message from the client, as parsed JSON."""
         is_request = "method" in data and "id" in data
+        if not self._initialized and data.get("method") not in (t.INITIALIZE, t.EXIT, None):
+            if is_request:
+                self._refuse(data["id"], t.ErrorCodes.ServerNotInitialized, "the server is not initialized")
+            return
+        if is_request and self._shutdown:
+            self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is shutting down")
+            return
         try:
             message = self.structure_message(data)
             if isinstance(message, dict):
@@ -61,13 +68,6 @@ class Protocol(LanguageServerProtocol):
                 self._refuse(data["id"], t.ErrorCodes.InvalidParams, f"bad parameters for {data['method']}")
             else:
                 log.warning("ignored a malformed message (%s)", data.get("method", "response"))
-            return
-        if is_request and self._shutdown:
-            self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is shutting down")
-            return
-        if not self._initialized and "method" in data and data["method"] not in (t.INITIALIZE, t.EXIT):
-            if is_request:
-                self._refuse(data["id"], t.ErrorCodes.ServerNotInitialized, "the server is not initialized")
             return
         self._initialized = True
         try:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from stitchcuda.analysis.rules.finding import Confidence
-
 SECTION = "stitchcuda"
 _CLIENTS_OWN = {"server", "trace", "trusted", "commands"}  # of the extension, not ours to read here
 SEVERITIES = ("error", "warning", "information", "hint", "off")
 TRIGGERS = ("edit", "save")
+# The words of `analysis.rules.finding.Confidence`; importing the rules here would slow the start of the server by a tenth.
+CONFIDENCES = ("possible", "likely", "certain")
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Settings:
 
     diagnosticsDelay: int = 200  # milliseconds after the last keystroke
     diagnosticsTrigger: str = "edit"  # or "save"
-    confidence: Confidence = Confidence.LIKELY  # findings less certain than this are not shown
+    confidence: str = "likely"  # findings less certain than this are not shown
     select: tuple[str, ...] = ()  # codes or groups; empty: the default selection; "all": every code
     ignore: tuple[str, ...] = ()
     severity: Mapping[str, str] = field(default_factory=dict)  # code -> one of SEVERITIES
@@ -86,10 +86,6 @@ def _one_of(options: tuple[str, ...]) -> Callable[[object], str]:
     return read
 
 
-def _confidence(value: object) -> Confidence:
-    return Confidence(_one_of(tuple(c.value for c in Confidence))(value))
-
-
 def _codes(value: object) -> tuple[str, ...]:
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         raise ValueError("a list of codes")
@@ -107,7 +103,7 @@ def _severities(value: object) -> dict[str, str]:
 _READERS: dict[str, Callable[[object], Any]] = {
     "diagnosticsDelay": _milliseconds,
     "diagnosticsTrigger": _one_of(TRIGGERS),
-    "confidence": _confidence,
+    "confidence": _one_of(CONFIDENCES),
     "select": _codes,
     "ignore": _codes,
     "severity": _severities,

@@ -1,0 +1,91 @@
+"""Which files are ours, and which belong to a program."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from stitchcuda.server import sources
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "expected"),
+    [
+        ("a.cu", "", True),
+        ("a.cuh", "", True),
+        ("a.cpp", "int main() {}", False),
+        ("a.cpp", "#include <cuda_runtime.h>", True),
+        ("a.cpp", '#  include "cublas_v2.h"', True),
+        ("a.h", "__global__ void k();", True),
+        ("a.c", "void f() { k<<<1, 2>>>(); }", True),
+        ("a.cpp", "<<<<<<< HEAD\nint x;\n=======\n>>>>>>> other\n", False),
+        ("a.cpp", "std::cout <<<x;", False),
+        ("a.py", "import cupy as cp", True),
+        ("a.py", "from cupyx import jit", True),
+        ("a.py", "import torch", False),
+        ("a.txt", "__global__", False),
+    ],
+)
+def test_relevance(path: str, text: str, expected: bool) -> None:
+    assert sources.is_relevant(path, "", text.encode()) is expected
+
+
+def write(folder: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = folder / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def names(ring: sources.Ring, root: Path) -> list[str]:
+    return [Path(path).relative_to(root).as_posix() for path in ring.files]
+
+
+def test_includes_are_followed_and_cycles_end(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        a_cu='#include "b.h"\n#include <vector>',
+        b_h='#include "sub/c.h"\n#include "gone.h"',
+        sub__c_h='#include "../b.h"',
+    )
+    path = tmp_path / "a.cu"
+    ring = sources.includes(str(path), path.read_bytes(), sources.read_file)
+    assert names(ring, tmp_path) == ["b.h", "sub/c.h"]
+
+
+def test_includes_through_the_compile_database(tmp_path: Path) -> None:
+    write(tmp_path, src__a_cu='#include "b.h"', deep__inc__b_h="")
+    path = tmp_path / "src" / "a.cu"
+    entry = {"directory": str(tmp_path), "file": "src/a.cu", "command": "nvcc -Ideep/inc -c src/a.cu"}
+    build = tmp_path / "build"
+    build.mkdir()
+    (build / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
+    folders = sources.include_folders(str(path), [str(tmp_path)])
+    ring = sources.includes(str(path), path.read_bytes(), sources.read_file, folders)
+    assert names(ring, tmp_path) == ["deep/inc/b.h"]
+    (build / "compile_commands.json").write_text("[3", encoding="utf-8")
+    assert str(tmp_path / "deep" / "inc") not in sources.include_folders(str(path), [str(tmp_path)])
+
+
+def test_imports_of_python(tmp_path: Path) -> None:
+    write(tmp_path, a_py="import cupy\nfrom b import f\nimport os", b_py="")
+    path = tmp_path / "a.py"
+    assert names(sources.includes(str(path), path.read_bytes(), sources.read_file), tmp_path) == ["b.py"]
+
+
+def test_a_program_is_the_folder_or_the_cmake_tree(tmp_path: Path) -> None:
+    write(tmp_path, p__src__a_cu="", p__main_cpp="", p__build__x_cu="", p__src__n_txt="")
+    inner = str(tmp_path / "p" / "src" / "a.cu")
+    assert sources.program_root(inner, [str(tmp_path)]) == str(tmp_path / "p" / "src")
+    (tmp_path / "p" / "CMakeLists.txt").write_text("", encoding="utf-8")
+    root = sources.program_root(inner, [str(tmp_path)])
+    assert root == str(tmp_path / "p")
+    assert sources.siblings(root, deep=True) == [str(tmp_path / "p" / "main.cpp"), inner]
+    assert sources.siblings(root, deep=False) == [str(tmp_path / "p" / "main.cpp")]
+
+
+def test_a_big_folder_is_not_one_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, a_cu="", b_cu="", c_cu="")
+    monkeypatch.setattr(sources, "MAX_FILES", 2)
+    assert sources.siblings(str(tmp_path), deep=False) == []
