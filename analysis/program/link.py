@@ -227,6 +227,7 @@ def _call_graph(program: Program) -> tuple[dict[str, set[str]], dict[str, frozen
     callees: dict[str, set[str]] = {}
     callers: dict[str, set[str]] = {}
     memo: dict[tuple[str, str], tuple[str, ...]] = {}
+    classes = {name.rpartition("::")[2] for name in program.records}
     for function in program.functions.values():
         if function.body is None:
             continue
@@ -235,7 +236,7 @@ def _call_graph(program: Program) -> tuple[dict[str, set[str]], dict[str, frozen
             key = (function.path, mention)
             targets = memo.get(key)
             if targets is None:
-                targets = memo[key] = _mentioned(program, function.path, mention)
+                targets = memo[key] = _mentioned(program, function.path, mention, classes)
             reached.update(targets)
         callees[function.uid] = reached
         for uid in reached:
@@ -243,10 +244,11 @@ def _call_graph(program: Program) -> tuple[dict[str, set[str]], dict[str, frozen
     return callees, {uid: frozenset(found - {uid}) for uid, found in callers.items() if found - {uid}}
 
 
-def _mentioned(program: Program, path: str, name: str) -> tuple[str, ...]:
+def _mentioned(program: Program, path: str, name: str, classes: set[str]) -> tuple[str, ...]:
+    """Definitions a mentioned name may mean; a class also means its constructors and destructor."""
     last = name.rpartition("::")[2]
     found: list[str] = []
-    for each in (last, "~" + last) if last in _constructible(program) else (last,):
+    for each in (last, "~" + last) if last in classes else (last,):
         uids = program.by_name.get(each, ())
         candidates = [program.functions[u] for u in uids]
         if last != name and each == last:
@@ -255,18 +257,6 @@ def _mentioned(program: Program, path: str, name: str) -> tuple[str, ...]:
         methods = [f for f in candidates if f.record]
         found.extend(f.uid for group in (free, methods) for f in _nearest(program, path, group))
     return tuple(found)
-
-
-def _constructible(program: Program) -> frozenset[str]:
-    cached = _CONSTRUCTIBLE.get(id(program))
-    if cached is None:
-        _CONSTRUCTIBLE.clear()
-        cached = frozenset(n.rpartition("::")[2] for n in program.records)
-        _CONSTRUCTIBLE[id(program)] = cached
-    return cached
-
-
-_CONSTRUCTIBLE: dict[int, frozenset[str]] = {}
 
 
 def _reaching(program: Program, callers: dict[str, frozenset[str]]) -> frozenset[str]:

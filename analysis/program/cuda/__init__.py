@@ -4,7 +4,8 @@
 declares, `statements.py`, `expressions.py`, `calls.py` and `declarators.py` lower syntax, `macros.py` expands macros.
 """
 
-from stitchcuda.analysis.program.cuda.macros import MacroDef, collect_macros
-from stitchcuda.analysis.program.cuda.module import LoweringCache, lower_module
+from stitchcuda.analysis.program.cuda.functions import LoweringCache
+from stitchcuda.analysis.program.cuda.macro_bodies import MacroDef, collect_macros
+from stitchcuda.analysis.program.cuda.module import lower_module
 
 __all__ = ["LoweringCache", "MacroDef", "collect_macros", "lower_module"]

@@ -16,7 +16,7 @@ from stitchcuda.analysis.program.ir import Evaluate, Expr, Opaque, Span, Stmt
 from tree_sitter import Node
 
 if TYPE_CHECKING:
-    from stitchcuda.analysis.program.cuda.macros import MacroDef
+    from stitchcuda.analysis.program.cuda.macro_bodies import MacroDef
 
 # Nesting of expressions and statements that is lowered; deeper syntax is Opaque. Three interpreter frames a level must
 # stay well below Python's recursion limit.

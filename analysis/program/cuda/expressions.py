@@ -1,16 +1,12 @@
-"""Expressions, one small function a node kind. Calls are in `calls.py`."""
+"""Expressions, one small function a node kind. Calls are in `calls.py`, names and literals in `names.py`."""
 
 from __future__ import annotations
 
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda import literals, macros
 from stitchcuda.analysis.program.cuda.context import Context
 from stitchcuda.analysis.program.cuda.declarators import (
     base_type,
-    declared,
     described_type,
-    params,
-    scope_name,
     template_values,
 )
 from stitchcuda.analysis.program.ir import (
@@ -31,10 +27,8 @@ from stitchcuda.analysis.program.ir import (
     InitList,
     Lambda,
     Member,
-    Name,
     New,
     Opaque,
-    Param,
     Return,
     SizeOf,
     Stmt,
@@ -45,110 +39,6 @@ from tree_sitter import Node
 
 # A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
 _MAX_CHAIN = 120
-_MAX_ALIASES = 8
-
-
-def identifier(cx: Context, node: Node) -> Expr:
-    name = cx.read(node)
-    if cx.bindings is not None:
-        bound = cx.bindings.get(name)
-        if bound is not None and cx.binder is not None:
-            if len(bound) == 1:
-                return cx.binder.expr(bound[0])
-            return Opaque(cx.span(node), "macro arguments", tuple(cx.binder.expr(each) for each in bound))
-    macro = cx.env.macros.get(name)
-    if macro is not None and macro.params is None and macro.acts and name not in cx.active:
-        return macros.expand_value(cx, node, macro, ())
-    for _ in range(_MAX_ALIASES):  # `#define KERNEL saxpy`
-        if macro is None or not macro.alias or macro.params is not None:
-            break
-        name = macro.alias
-        macro = cx.env.macros.get(name)
-    cx.tally.used.add(name)
-    return Name(cx.span(node), name)
-
-
-def plain_name(cx: Context, node: Node) -> Expr:
-    return Name(cx.span(node), cx.read(node))
-
-
-def this(cx: Context, node: Node) -> Expr:
-    return Name(cx.span(node), "this")
-
-
-def qualified(cx: Context, node: Node) -> Expr:
-    name, template = _qualified_parts(cx, node)
-    cx.tally.called.add(name)
-    return Name(cx.span(node), name, template)
-
-
-def _qualified_parts(cx: Context, node: Node) -> tuple[str, tuple[Expr | TypeRef, ...]]:
-    scopes: list[str] = []
-    template: tuple[Expr | TypeRef, ...] = ()
-    current: Node | None = node
-    while current is not None and current.kind_id == g.QUALIFIED:
-        scopes.append(scope_name(cx, current.child_by_field_id(g.F_SCOPE)))
-        current = current.child_by_field_id(g.F_NAME)
-    last = ""
-    if current is not None:
-        if current.kind_id == g.DEPENDENT_NAME:
-            current = current.named_children[-1] if current.named_children else current
-        if current.kind_id in (g.TEMPLATE_FUNCTION, g.TEMPLATE_METHOD, g.TEMPLATE_TYPE):
-            inner = current.child_by_field_id(g.F_NAME)
-            arguments = current.child_by_field_id(g.F_ARGUMENTS)
-            last = cx.read(inner) if inner is not None else ""
-            template = template_values(cx, arguments) if arguments is not None else ()
-        else:
-            last = cx.read(current)
-    return "::".join([*scopes, last]), template
-
-
-def template_function(cx: Context, node: Node) -> Expr:
-    name = node.child_by_field_id(g.F_NAME)
-    arguments = node.child_by_field_id(g.F_ARGUMENTS)
-    text = cx.read(name) if name is not None else ""
-    cx.tally.called.add(text)
-    return Name(
-        cx.span(node),
-        text,
-        template_values(cx, arguments) if arguments is not None else (),
-    )
-
-
-def number(cx: Context, node: Node) -> Expr:
-    text = cx.read(node)
-    if '"' in text:  # `"..."s`
-        return Const(cx.span(node), literals.string(text[: text.rfind('"') + 1]))
-    value = literals.number(text)
-    return Const(cx.span(node), value) if value is not None else cx.opaque(node, "number")
-
-
-def string(cx: Context, node: Node) -> Expr:
-    value = literals.string(cx.read(node))
-    if value.startswith(macros.STRINGIFIED) and cx.bindings is not None and cx.binder is not None:
-        value = ", ".join(cx.binder.read(each) for each in cx.bindings.get(value[1:], ()))
-    return Const(cx.span(node), value)
-
-
-def concatenated(cx: Context, node: Node) -> Expr:
-    parts = [literals.string(cx.read(c)) for c in node.named_children if "string" in c.type]
-    return Const(cx.span(node), "".join(parts))
-
-
-def character(cx: Context, node: Node) -> Expr:
-    return Const(cx.span(node), literals.character(cx.read(node)))
-
-
-def true(cx: Context, node: Node) -> Expr:
-    return Const(cx.span(node), True)
-
-
-def false(cx: Context, node: Node) -> Expr:
-    return Const(cx.span(node), False)
-
-
-def null(cx: Context, node: Node) -> Expr:
-    return Const(cx.span(node), None)
 
 
 def parenthesized(cx: Context, node: Node) -> Expr:
@@ -423,68 +313,3 @@ def offsetof(cx: Context, node: Node) -> Expr:
 
 def assembly(cx: Context, node: Node) -> Expr:
     return Opaque(cx.span(node), "asm", cx.opaque(node, "asm").children)
-
-
-def capture_lists(cx: Context, node: Node | None) -> tuple[str, list[str], list[str], list[tuple[str, Expr]]]:
-    """Default capture, names by reference, names by copy, and captures with an initialiser."""
-    default = ""
-    by_reference: list[str] = []
-    by_copy: list[str] = []
-    initialised: list[tuple[str, Expr]] = []
-    by_ref_next = False
-    for child in node.children if node is not None else ():
-        kind = child.kind_id
-        text = cx.read(child)
-        if child.type == "lambda_default_capture":
-            default = text
-        elif text == "&":
-            by_ref_next = True
-        elif kind == g.IDENTIFIER:
-            (by_reference if by_ref_next else by_copy).append(text)
-            by_ref_next = False
-        elif kind == g.THIS:
-            by_reference.append("this")
-        elif child.type == "lambda_capture_initializer":
-            left = child.child_by_field_id(g.F_LEFT)
-            right = child.child_by_field_id(g.F_RIGHT)
-            if left is not None and right is not None:
-                initialised.append((cx.read(left).lstrip("& "), cx.expr(right)))
-            by_ref_next = False
-        elif child.is_named and text == "*this":
-            by_copy.append("this")
-    return default, by_reference, by_copy, initialised
-
-
-def lambda_(cx: Context, node: Node) -> Expr:
-    default, by_reference, by_copy, initialised = capture_lists(cx, node.child_by_field_id(g.F_CAPTURES))
-    parameters: tuple[Param, ...] = ()
-    declarator = node.child_by_field_id(g.F_DECLARATOR)
-    body_node = node.child_by_field_id(g.F_BODY)
-    if declarator is not None:
-        listed = declarator.child_by_field_id(g.F_PARAMETERS)
-        if listed is not None:
-            parameters = params(cx, listed)
-    header_end = body_node.start_byte if body_node is not None else node.end_byte
-    header = cx.text[node.start_byte : header_end]
-    space = "host"
-    if b"__device__" in header:
-        space = "host_device" if b"__host__" in header else "device"
-    statements: list[Stmt] = []
-    if body_node is not None:
-        cx.stmt(body_node, statements)
-    body = statements[0] if len(statements) == 1 and isinstance(statements[0], Block) else None
-    if body is None:
-        body = Block(cx.span(body_node or node), tuple(statements))
-    return Lambda(
-        cx.span(node),
-        parameters,
-        body,
-        tuple(by_reference),
-        tuple(by_copy),
-        default,
-        space,
-        tuple(initialised),
-    )
-
-
-__all__ = ["arguments", "declared", "run_now"]

@@ -3,103 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from hashlib import blake2b
+from dataclasses import replace
 
-from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import dispatch, literals
-from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import Context, Environment, Segment, Tally
-from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, local_types, outline
-from stitchcuda.analysis.program.cuda.declarators import (
-    VOID,
-    base_type,
-    declared,
-    described_type,
-    params,
-    scope_name,
-    specifiers,
-)
-from stitchcuda.analysis.program.cuda.expressions import arguments
-from stitchcuda.analysis.program.cuda.macros import MacroDef, collect_macros, expand_text, template
-from stitchcuda.analysis.program.cuda.statements import block, one
+from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
+from stitchcuda.analysis.program.cuda.declarations import Outline, complete, outline
+from stitchcuda.analysis.program.cuda.functions import FunctionLowering, Lowered, LoweringCache, shell_of
+from stitchcuda.analysis.program.cuda.macro_bodies import MacroDef, collect_macros, template
 from stitchcuda.analysis.program.ir import (
-    Block,
     Const,
-    Construct,
-    Evaluate,
     Expr,
     Function,
     Module,
-    Opaque,
-    Param,
     Problem,
     Record,
-    Span,
-    Stmt,
     TypeRef,
 )
-from stitchcuda.analysis.syntax.parse import Syntax, error_bytes, parse_cuda
-from tree_sitter import Node
+from stitchcuda.analysis.syntax.parse import Syntax, parse_cuda
 
 dispatch.install()
-
-_MAX_LOCAL_TYPES = 64
-_MAX_ENTRIES = 50_000
-_INITIALIZERS = g.kind("field_initializer_list")
-_INITIALIZER = g.kind("field_initializer")
-_TRAILING = g.kind("trailing_return_type")
-
-
-@dataclass(frozen=True, slots=True)
-class Lowered:
-    """What one function's text became, independent of where it stands."""
-
-    name: str
-    scope: str  # written before the name: `Model` of `void Model::run()`
-    name_span: Span
-    params: tuple[Param, ...]
-    returns: TypeRef
-    body: Block | None
-    space: str
-    static: bool
-    initializers: tuple[tuple[str, Expr], ...]
-    launch_bounds: tuple[Expr, ...]
-    cuda_calls: int
-    has_error: bool
-    digest: str
-    mentions: frozenset[str]
-    records: tuple[Record, ...] = ()  # types declared inside
-    aliases: tuple[tuple[str, TypeRef], ...] = ()
-    constants: tuple[tuple[str, Expr], ...] = ()
-
-
-@dataclass(slots=True)
-class LoweringCache:
-    """Lowered functions by text and by the meaning of the names in it. One cache may serve many files."""
-
-    by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
-    by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
-    tables: dict[str, tuple[dict[bytes, bytes], int]] = field(default_factory=dict)
-    hits: int = 0
-    misses: int = 0
-
-    def table_id(self, path: str, table: dict[bytes, bytes]) -> int:
-        """A number that stands for the meaning of all names, the same while nothing changes."""
-        known = self.tables.get(path)
-        if known is not None and known[0] == table:
-            return known[1]
-        number = 1 + max((n for _, n in self.tables.values()), default=0)
-        self.tables[path] = (table, number)
-        return number
-
-    def trim(self) -> None:
-        while len(self.by_text) > _MAX_ENTRIES:
-            self.by_text.popitem(last=False)
-        while len(self.by_names) > _MAX_ENTRIES:
-            self.by_names.popitem(last=False)
 
 
 def lower_module(
@@ -117,12 +40,12 @@ def lower_module(
     scratch = Context(syntax.text, 0, Environment(table), Tally())
     found = outline(scratch, syntax.root)
     records = frozenset(name.rpartition("::")[2] for _, _, name in found.record_nodes)
-    shells = [_shell(scratch, item) for item in found.functions]
+    shells = [shell_of(scratch, item) for item in found.functions]
     functions = frozenset(name for name, _, _, _ in shells)
     environment = Environment(table, functions, records)
     cx = Context(syntax.text, 0, environment, Tally())
     complete(cx, found)
-    lowered = _Lowering(path, syntax, environment, cache if cache is not None else LoweringCache())
+    lowered = FunctionLowering(path, syntax, environment, cache if cache is not None else LoweringCache())
     results = [lowered.function(item, shell) for item, shell in zip(found.functions, shells, strict=True)]
     made = _place(path, found, results)
     by_record: dict[str, list[str]] = {}
@@ -154,255 +77,6 @@ def _language(path: str) -> str:
     if path.endswith((".cu", ".cuh")):
         return "cuda"
     return "c" if path.endswith(".c") else "c++"
-
-
-# ------------------------------------------------------------------------------------------------------ one function
-
-Shell = tuple[str, str, Node | None, Node | None]  # name, scope before it, name node, function declarator
-
-
-def _shell(cx: Context, item: FunctionItem) -> Shell:
-    """Name, scope, name node and parameter-carrying declarator of a function."""
-    what = declared(cx, item.declarator, VOID)
-    node, function = what.name, what.function
-    if node is None:
-        return "", "", None, function
-    scopes: list[str] = []
-    while node is not None and node.kind_id == g.QUALIFIED:
-        scope = node.child_by_field_id(g.F_SCOPE)
-        if scope is not None:
-            scopes.append(scope_name(cx, scope))
-        node = node.child_by_field_id(g.F_NAME)
-    if node is None:
-        return "", "::".join(scopes), None, function
-    if node.kind_id == g.OPERATOR_CAST:
-        typed = node.child_by_field_id(g.F_TYPE)
-        target = cx.read(typed) if typed is not None else ""
-        pointers = node.child_by_field_id(g.F_DECLARATOR)
-        while pointers is not None and pointers.kind_id in (g.ABSTRACT_POINTER, g.ABSTRACT_REFERENCE):
-            target += "*" if pointers.kind_id == g.ABSTRACT_POINTER else "&"
-            pointers = next((c for c in pointers.named_children if c.kind_id in g.DECLARATORS), None)
-        return f"operator {target}", "::".join(scopes), node, pointers
-    if node.kind_id == g.TEMPLATE_FUNCTION:
-        inner = node.child_by_field_id(g.F_NAME)
-        node = inner if inner is not None else node
-    return "".join(cx.read(node).split()), "::".join(scopes), node, function
-
-
-_WORD = re.compile(rb"[A-Za-z_]\w*")
-
-
-class _Lowering:
-    """The functions of one file."""
-
-    def __init__(self, path: str, syntax: Syntax, environment: Environment, cache: LoweringCache) -> None:
-        self.syntax = syntax
-        self.environment = environment
-        self.cache = cache
-        self.stamps = _stamps(environment)
-        self.table = cache.table_id(path, self.stamps)
-        self.space_macros = [
-            (name.encode(), macro.body)
-            for name, macro in environment.macros.items()
-            if "__" in macro.body and _SPACE.search(macro.body)
-        ]
-
-    def function(self, item: FunctionItem, shell: Shell) -> Lowered:
-        text = self.syntax.text[item.start : item.node.end_byte]
-        if item.node.kind_id != g.FUNCTION_DEFINITION:  # `void f(), g();`: one text, two functions
-            text += b"\0%d" % (item.declarator.start_byte - item.start)
-        text += b"\0" + self.blanked_before(item)
-        digest = blake2b(text, digest_size=16).digest()
-        broken = item.node.has_error
-        cache = self.cache
-        quick = (digest, self.table, broken)
-        known = cache.by_text.get(quick)
-        if known is not None:
-            cache.hits += 1
-            return known
-        names = self.names_digest(text)
-        slow = (digest, names, broken)
-        known = cache.by_names.get(slow)
-        if known is None:
-            cache.misses += 1
-            stamp = f"{digest.hex()}.{names.hex()}"
-            try:
-                known = self.lower(item, shell, stamp)
-            except RecursionError:  # called from deep inside somebody's own recursion, or syntax nested without end
-                known = self.unknown(item, shell, stamp)
-            cache.by_names[slow] = known
-        else:
-            cache.hits += 1
-        cache.by_text[quick] = known
-        cache.trim()
-        return known
-
-    def names_digest(self, text: bytes) -> bytes:
-        """What the names of a text that are macros, classes or overridden API functions mean."""
-        hits = self.stamps.keys() & set(_WORD.findall(text))
-        total = blake2b(digest_size=16)
-        for name in sorted(hits):
-            total.update(name + b"\0" + self.stamps[name] + b"\0")
-        return total.digest()
-
-    def lower(self, item: FunctionItem, shell: Shell, digest: str) -> Lowered:
-        name, scope, name_node, function = shell
-        node = item.node
-        tally = Tally()
-        cx = Context(self.syntax.text, item.start, self.environment, tally)
-        spec = specifiers(cx, node)
-        base = spec.type if node.child_by_field_id(g.F_TYPE) is not None else VOID  # constructors have no type
-        returns = declared(cx, item.declarator, base).type
-        parameters: tuple[Param, ...] = ()
-        if function is not None:
-            listed = function.child_by_field_id(g.F_PARAMETERS)
-            if listed is not None:
-                parameters = params(cx, listed)
-            trailing = next((c for c in function.named_children if c.kind_id == _TRAILING), None)
-            if trailing is not None and trailing.named_children:
-                returns = described_type(cx, trailing.named_children[0])
-        if name.startswith("operator ") and name_node is not None:
-            typed = name_node.child_by_field_id(g.F_TYPE)
-            if typed is not None:
-                returns = replace(base_type(cx, typed), pointer=name.count("*"))
-        bounds: tuple[Expr, ...] = ()
-        initializers: list[tuple[str, Expr]] = []
-        body: Block | None = None
-        for child in node.named_children:
-            if child.kind_id == g.LAUNCH_BOUNDS:
-                bounds = tuple(cx.expr(c) for c in child.named_children if c.kind_id != g.COMMENT)
-            elif child.kind_id == _INITIALIZERS:
-                initializers.extend(_initializers(cx, child))
-        body_node = node.child_by_field_id(g.F_BODY)
-        header_end = body_node.start_byte if body_node is not None else node.end_byte
-        if body_node is None and node.kind_id == g.FUNCTION_DEFINITION:
-            body_node = next(
-                (c for c in node.named_children if c.type in ("compound_statement", "try_statement")), None
-            )
-        has_error = node.has_error
-        if body_node is not None:
-            if has_error:
-                cx, body_node, has_error = _repaired(cx, body_node)
-            if body_node.kind_id == g.COMPOUND:
-                body = block(cx, body_node)
-            else:
-                whole: Stmt = one(cx, body_node)
-                body = Block(cx.span(body_node), (whole,))
-        inner = [local_types(*each) for each in tally.local_types[:_MAX_LOCAL_TYPES]]
-        return Lowered(
-            name=name,
-            scope=scope,
-            name_span=cx.span(name_node) if name_node is not None else (0, 0),
-            params=parameters,
-            returns=returns,
-            body=body,
-            space=self.space(self.blanked_before(item) + self.syntax.text[item.start : header_end]),
-            static=spec.static,
-            initializers=tuple(initializers),
-            launch_bounds=bounds,
-            cuda_calls=tally.cuda_calls,
-            has_error=has_error,
-            digest=digest,
-            mentions=frozenset(tally.called | (tally.used - tally.locals - {p.name for p in parameters})),
-            records=tuple(r for each in inner for r in each.records),
-            aliases=tuple(a for each in inner for a in each.aliases),
-            constants=tuple(c for each in inner for c in each.constants),
-        )
-
-    def unknown(self, item: FunctionItem, shell: Shell, stamp: str) -> Lowered:
-        """A function whose syntax cannot be lowered: one unknown statement."""
-        span = (0, item.node.end_byte - item.start)
-        body = Block(span, (Evaluate(span, Opaque(span, "nested too deeply")),))
-        mentions: frozenset[str] = frozenset()
-        return Lowered(shell[0], shell[1], (0, 0), (), VOID, body, "host", False, (), (), 0, True, stamp, mentions)
-
-    def blanked_before(self, item: FunctionItem) -> bytes:
-        """Attribute macros in front of a function that the mask took out of its syntax."""
-        if not self.syntax.masked:
-            return b""
-        before = self.syntax.text[max(0, item.start - 160) : item.start]
-        return _BEFORE_FUNCTION.search(before).group(0)  # type: ignore[union-attr]
-
-    def space(self, header: bytes) -> str:
-        words = {m.group(0) for m in _SPACE_BYTES.finditer(header)}
-        for name, body in self.space_macros:
-            if name in header:
-                words.update(m.group(0).encode() for m in _SPACE.finditer(body))
-        if b"__global__" in words:
-            return "global"
-        if b"__device__" in words:
-            return "host_device" if b"__host__" in words else "device"
-        return "host"
-
-
-def _repaired(cx: Context, body: Node) -> tuple[Context, Node, bool]:
-    """A function body that did not parse, parsed again with its macros expanded when that has fewer errors."""
-    expanded = expand_text(cx, body.start_byte, body.end_byte)
-    if expanded is None:
-        return cx, body, True
-    head = b"void f()"
-    text, segments = expanded
-    syntax = parse_cuda(head + text)
-    better = next((c for c in syntax.root.named_children if c.kind_id == g.FUNCTION_DEFINITION), None)
-    node = better.child_by_field_id(g.F_BODY) if better is not None else None
-    if better is None or node is None or node.end_byte < len(head) + len(text.rstrip()):
-        return cx, body, True
-    if error_bytes(better) >= error_bytes(body):
-        return cx, body, True
-    moved = tuple(Segment(s.start + len(head), s.end + len(head), s.origin, s.origin_end, s.exact) for s in segments)
-    inner = Context(syntax.text, 0, cx.env, cx.tally, fixed=cx.span(body), segments=moved, outer=cx)
-    return inner, node, better.has_error
-
-
-_BEFORE_FUNCTION = re.compile(rb"(?:\b[A-Za-z_]\w*[ \t\r\n]+)*\Z")
-_SPACE = re.compile(r"\b__(?:global|device|host)__\b")
-_SPACE_BYTES = re.compile(rb"\b__(?:global|device|host)__\b")
-
-
-def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
-    """Constructor initialisers: the one argument, or a `Construct` of the member's own (here unnamed) type."""
-    found: list[tuple[str, Expr]] = []
-    for child in node.named_children:
-        if child.kind_id != _INITIALIZER or not child.named_children:
-            continue
-        target = child.named_children[0]
-        given = child.named_children[-1]
-        args = arguments(cx, given) if given.kind_id in (g.ARGUMENT_LIST, g.INITIALIZER_LIST) else ()
-        name = base_type(cx, target).name
-        value = args[0] if len(args) == 1 else Construct(cx.span(given), TypeRef(""), args)
-        found.append((name, value))
-    return found
-
-
-def _stamps(environment: Environment) -> dict[bytes, bytes]:
-    """For each name whose meaning changes how a function is lowered, what it means."""
-    stamps: dict[bytes, bytes] = {}
-    for name in environment.functions:
-        if api.lookup(name, 1) is not None or api.looks_like_cuda(name):
-            stamps[name.encode()] = b"function"
-    for name in environment.records:
-        stamps[name.encode()] = b"record"
-    macros = environment.macros
-    for name, macro in macros.items():
-        stamps[name.encode()] = _closure(macro, macros)
-    return stamps
-
-
-def _closure(macro: MacroDef, macros: Mapping[str, MacroDef]) -> bytes:
-    """The macro's definition and those of the macros its body names, a few levels down."""
-    seen: dict[str, MacroDef] = {macro.name: macro}
-    queue = [macro]
-    while queue and len(seen) < 64:
-        current = queue.pop()
-        for word in _WORD.findall(current.body.encode()):
-            inner = macros.get(word.decode())
-            if inner is not None and inner.name not in seen:
-                seen[inner.name] = inner
-                queue.append(inner)
-    return "\0".join(f"{m.name}{m.params}{m.body}" for m in seen.values()).encode()
-
-
-# --------------------------------------------------------------------------------------------------------- whole file
 
 
 def _place(path: str, found: Outline, results: list[Lowered]) -> list[Function]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from stitchcuda.analysis.program.cuda import declare, macros
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import EXPRESSIONS, STATEMENTS, Context
+from stitchcuda.analysis.program.cuda.context import STATEMENTS, Context
 from stitchcuda.analysis.program.cuda.declarators import declared, params, specifiers
 from stitchcuda.analysis.program.ir import (
     Assign,
     Block,
     Break,
-    Case,
     Const,
     Continue,
     Declare,
@@ -118,7 +117,7 @@ def if_(cx: Context, node: Node, out: list[Stmt]) -> None:
     current: Node | None = node
     last: Node | None = None
     while current is not None:
-        init, condition = _condition(cx, current.child_by_field_id(g.F_CONDITION))
+        init, condition = condition_of(cx, current.child_by_field_id(g.F_CONDITION))
         links.append((current, init, condition, one(cx, current.child_by_field_id(g.F_CONSEQUENCE))))
         clause = current.child_by_field_id(g.F_ALTERNATIVE)
         current = None
@@ -139,7 +138,7 @@ def if_(cx: Context, node: Node, out: list[Stmt]) -> None:
         out.append(otherwise)
 
 
-def _condition(cx: Context, node: Node | None) -> tuple[Stmt | None, Expr]:
+def condition_of(cx: Context, node: Node | None) -> tuple[Stmt | None, Expr]:
     """The init statement and the condition of `if`, `while` or `switch`. A declared condition becomes both."""
     if node is None:
         return None, Opaque((0, 0), "condition")
@@ -168,7 +167,7 @@ def _condition(cx: Context, node: Node | None) -> tuple[Stmt | None, Expr]:
 
 
 def while_(cx: Context, node: Node, out: list[Stmt]) -> None:
-    init, condition = _condition(cx, node.child_by_field_id(g.F_CONDITION))
+    init, condition = condition_of(cx, node.child_by_field_id(g.F_CONDITION))
     body = one(cx, node.child_by_field_id(g.F_BODY))
     span = cx.span(node)
     if isinstance(init, Declare) and init.init is not None:
@@ -256,96 +255,6 @@ def range_for(cx: Context, node: Node, out: list[Stmt]) -> None:
     out.append(Loop(span, "range", body, first, target=target, iterable=iterable))
 
 
-def switch(cx: Context, node: Node, out: list[Stmt]) -> None:
-    init, subject = _condition(cx, node.child_by_field_id(g.F_CONDITION))
-    cases: list[Case] = []
-    loose: list[Stmt] = []
-    body = node.child_by_field_id(g.F_BODY)
-    if body is not None:
-        _cases(cx, body, cases, loose)
-    switch_ = Switch(cx.span(node), subject, tuple(cases))
-    before = [*([init] if init is not None else []), *loose]
-    out.append(Block(cx.span(node), (*before, switch_)) if before else switch_)
-
-
-def _cases(cx: Context, node: Node, cases: list[Case], loose: list[Stmt]) -> None:
-    for child in node.named_children:
-        kind = child.kind_id
-        if kind == g.CASE:
-            _case(cx, child, cases)
-        elif kind in (g.PREPROC_IF, g.PREPROC_IFDEF, g.PREPROC_ELSE, g.PREPROC_ELIF, g.PREPROC_ELIFDEF):
-            _cases(cx, child, cases, loose)
-        elif kind == g.EXPRESSION_STATEMENT and _case_macro(cx, child, cases):
-            continue
-        elif kind != g.COMMENT and child.kind_id in STATEMENTS:
-            target: list[Stmt] = []
-            cx.stmt(child, target)
-            if cases:
-                last = cases[-1]
-                cases[-1] = Case(last.span, last.labels, (*last.body, *target))
-            else:
-                loose.extend(target)
-
-
-def _case_macro(cx: Context, node: Node, cases: list[Case]) -> bool:
-    """`CASE(X);` where the macro's body is `case X: ...`."""
-    call = node.named_children[0] if node.named_child_count == 1 else None
-    if call is None or call.kind_id != g.CALL:
-        return False
-    opened = macros.open_statement(cx, call)
-    if opened is None or not any(n.kind_id == g.CASE for n in opened[1].nodes):
-        return False
-    inner, body = opened
-    for each in body.nodes:
-        if each.kind_id == g.CASE:
-            _case(inner, each, cases)
-        elif cases:
-            extra: list[Stmt] = []
-            inner.stmt(each, extra)
-            cases[-1] = Case(cases[-1].span, cases[-1].labels, (*cases[-1].body, *extra))
-    return True
-
-
-def _case_macro_inside(
-    cx: Context, node: Node, cases: list[Case], index: int, labels: tuple[Expr, ...], body: list[Stmt]
-) -> bool:
-    """A case macro after another case's statements: `case 1: f(); CASE(2);`."""
-    cases[index] = Case(cases[index].span, labels, tuple(body))
-    return _case_macro(cx, node, cases)
-
-
-def stray_case(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """A `case` outside the body of its switch (a macro, a jump into a block): its label is kept as an unknown."""
-    cases: list[Case] = []
-    _case(cx, node, cases)
-    for case in cases:
-        out.append(Evaluate(case.span, Opaque(case.span, "case label", case.labels)))
-        out.extend(case.body)
-
-
-def _case(cx: Context, node: Node, cases: list[Case]) -> None:
-    """Nested cases (`case 1: case 2:` may nest) are laid out side by side."""
-    value = node.child_by_field_id(g.F_VALUE)
-    labels: tuple[Expr, ...] = (cx.expr(value),) if value is not None else ()
-    body: list[Stmt] = []
-    index = len(cases)
-    cases.append(Case(cx.span(node), labels, ()))
-    after_colon = False
-    for child in node.children:
-        if not after_colon:
-            after_colon = child.type == ":"
-            continue
-        if child.kind_id == g.EXPRESSION_STATEMENT and _case_macro_inside(cx, child, cases, index, labels, body):
-            index, labels, body = len(cases) - 1, cases[-1].labels, list(cases[-1].body)
-        elif child.kind_id == g.CASE:
-            cases[index] = Case(cx.span(node), labels, tuple(body))
-            _case(cx, child, cases)
-            index, labels, body = len(cases) - 1, cases[-1].labels, list(cases[-1].body)
-        elif child.is_named and child.kind_id != g.COMMENT:
-            cx.stmt(child, body)
-    cases[index] = Case(cases[index].span, labels, tuple(body))
-
-
 def labeled(cx: Context, node: Node, out: list[Stmt]) -> None:
     label = node.child_by_field_id(g.F_LABEL)
     if label is not None:
@@ -396,84 +305,6 @@ def try_(cx: Context, node: Node, out: list[Stmt]) -> None:
                 caught.extend(block(cx, inner).body)
             handlers.append(Block(cx.span(child), tuple(caught)))
     out.append(Try(cx.span(node), block(cx, body) if body is not None else Block(cx.span(node), ()), tuple(handlers)))
-
-
-def preproc(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """`#if` inside a function. `#if 0` and `#if 1` are decided here."""
-    branches: list[tuple[str, Block]] = []
-    negated: list[str] = []
-    complete = False
-    current: Node | None = node
-    while current is not None:
-        condition = _preproc_condition(cx, current)
-        skip = _condition_nodes(current)
-        body: list[Stmt] = []
-        for child in current.named_children:
-            if child.kind_id != g.COMMENT and child.start_byte not in skip:
-                cx.stmt(child, body)
-        spelled = " && ".join(
-            [*(f"!({c})" for c in negated), *([f"({condition})" if negated else condition] if condition else [])]
-        )
-        complete = condition is None
-        branches.append((spelled, Block(cx.span(current), tuple(body), scope=False)))
-        if condition is not None:
-            negated.append(condition)
-        current = current.child_by_field_id(g.F_ALTERNATIVE)
-    first = _preproc_condition(cx, node)
-    if first is not None and first.strip() in ("0", "1") and len(branches) <= 2:
-        live = 0 if first.strip() == "1" else 1
-        if live < len(branches):
-            out.extend(branches[live][1].body)
-        return
-    out.append(PreprocIf(cx.span(node), tuple(branches), complete))
-
-
-def _condition_nodes(node: Node) -> set[int]:
-    found = {
-        n.start_byte for n in (node.child_by_field_id(g.F_CONDITION), node.child_by_field_id(g.F_NAME)) if n is not None
-    }
-    alternative = node.child_by_field_id(g.F_ALTERNATIVE)
-    if alternative is not None:
-        found.add(alternative.start_byte)
-    return found
-
-
-def _preproc_condition(cx: Context, node: Node) -> str | None:
-    """The condition of one branch as written; None for `#else`."""
-    if node.kind_id == g.PREPROC_ELSE:
-        return None
-    condition = node.child_by_field_id(g.F_CONDITION)
-    if condition is not None:
-        return " ".join(cx.read(condition).replace("\\\n", " ").split())
-    name = node.child_by_field_id(g.F_NAME)
-    if name is None:
-        return "1"
-    positive = f"defined({cx.read(name)})"
-    word = cx.text[node.start_byte : name.start_byte]
-    return f"!{positive}" if b"ndef" in word else positive
-
-
-def preproc_stray(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """`#define`, `#pragma`, `#include` inside a function."""
-
-
-def error(cx: Context, node: Node, out: list[Stmt]) -> None:
-    """What is left of a statement that did not parse: statements and calls inside are kept, the rest is Opaque."""
-    stack = list(reversed(node.named_children))
-    while stack:
-        child = stack.pop()
-        kind = child.kind_id
-        if kind == g.CALL:
-            if not macros.expand_statement(cx, child, out):
-                out.append(Evaluate(cx.span(child), cx.expr(child)))
-        elif kind in STATEMENTS and kind != g.ERROR:
-            cx.stmt(child, out)
-        elif kind in EXPRESSIONS and child.named_child_count:
-            out.append(Evaluate(cx.span(child), cx.expr(child)))
-        else:
-            stack.extend(reversed(child.named_children))
-    out.append(Evaluate(cx.span(node), Opaque(cx.span(node), "parse error")))
-    cx.tally.opaque += 1
 
 
 def attributed(cx: Context, node: Node, out: list[Stmt]) -> None:
