@@ -18,7 +18,7 @@ from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
-from stitchcuda.analysis.program import cuda
+from stitchcuda.analysis.program import cuda, cupy
 from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
@@ -128,8 +128,6 @@ class Index:
         file.lowered_for = key
         try:
             if _is_python(path):
-                from stitchcuda.analysis.program import cupy
-
                 file.module = cupy.lower_module(path, file.text)
             else:
                 file.module = cuda.lower_module(path, file.text, macros=macros, cache=self._lowering)

@@ -129,7 +129,7 @@ class Operations(Expressions):
         accesses: list[Access] = []
         for param, arg in zip(function.params, args, strict=False):
             for effect in effects.of(param.name):
-                accesses += self._by_effect(arg, effect, values, state)
+                accesses += self._by_effect(arg, effect, param.type.name, values, state)
         accesses += self._symbols(effects, function.path)
         return name or function.name, merge_accesses(accesses), len(uids) == 1 and not effects.calls_unknown
 
@@ -145,9 +145,13 @@ class Operations(Expressions):
         visible = self.program.visible.get(here, frozenset())
         return [u for u in uids if self.program.functions[u].path in visible] or uids
 
-    def _by_effect(self, arg: Value, effect: ParamEffect, values: dict[str, Poly], state: State) -> Iterator[Access]:
+    def _by_effect(
+        self, arg: Value, effect: ParamEffect, declared: str, values: dict[str, Poly], state: State
+    ) -> Iterator[Access]:
         for pointer in self._member_pointers(arg, effect.member, state):
-            element = SIZES.get(effect.element) or pointer.element
+            element = SIZES.get(effect.element)
+            if element is None and (effect.member or effect.element in ("", declared)):  # not cast inside the kernel
+                element = pointer.element
             where = Range(None, None, None, effect.shape)
             if pointer.index is not None and (pointer.element is not None or not pointer.index.terms):
                 start = pointer.index * number(pointer.element or 1)
@@ -511,6 +515,8 @@ class Operations(Expressions):
         extent = None if {"2d", "3d", "array"} & expr.flags else size  # pitched rows: bytes are not contiguous
         direction = self._direction(expr, values.get("kind"), dst_memory, src_memory)
         dst_memory, src_memory = _assumed(direction, dst_memory, src_memory)
+        if "staged" in expr.flags:  # the library copies the source to pinned memory of its own first: C7, not C6
+            src_memory = Memory.PINNED
         accesses: list[Access] = []
         whole = Shape.WHOLE if extent is not None else Shape.SOME
         if src is not None:
