@@ -20,7 +20,7 @@ Flags: "async" (returns before the work is done as far as the API is concerned),
 "from-symbol", "symbol", "array" (a cudaArray), "pooled" (stream-ordered), "pitched", "managed", "driver", "library",
 "cooperative", "graph-node" (adds or changes a node of an explicitly built graph), "may-sync" (documented to possibly wait
 for the device), "returns" (gives back a new object instead of storing it through `out`), "current" (asks for the current
-stream), "multi-device", and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
+stream), "staged" (a copy whose host source goes through pinned memory of the library), "multi-device", and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
 """
 
 from __future__ import annotations
@@ -84,12 +84,17 @@ def lookup(name: str, argc: int) -> ApiRow | None:
         twin = lookup(f"cuda{name[2:]}", argc)  # the runtime function of the same shape
         if twin is not None:
             row = ApiRow(name, twin.kind, twin.roles, twin.flags | {"driver"})
-    if row is None:
+    if row is None and not _CHECK_NAME.search(name):
         found = api_library.guess(name)
         if found is not None:
             kind, roles, flags = found
             row = ApiRow(name, ApiKind(kind), roles, frozenset(flags))
     return row
+
+
+def is_listed(name: str) -> bool:
+    """Whether a name has a row of its own, rather than being classified by how it is spelled."""
+    return name in ROWS or _VARIANT.sub("", name) in ROWS
 
 
 @lru_cache(maxsize=8192)

@@ -14,10 +14,9 @@ from dataclasses import fields, is_dataclass, replace
 from posixpath import dirname, normpath
 from typing import Any, cast
 
-from stitchcuda.analysis.program.api import looks_like_cuda
+from stitchcuda.analysis.program.api import is_listed, looks_like_cuda, lookup
 from stitchcuda.analysis.program.ir import (
     Api,
-    ApiKind,
     Block,
     Call,
     Function,
@@ -309,9 +308,9 @@ def _entries(
 
 
 def _call_own_names(program: Program) -> None:
-    """A call taken as an unmodelled CUDA function whose name the program itself defines in another file is a plain
-    call after all. Functions that hold none are left as they are, the same objects."""
-    own = {name for name in program.by_name if looks_like_cuda(name)}
+    """A call taken for CUDA's only because of how its name is spelled, while the program itself defines that name in
+    another file, is a plain call after all. Functions that hold none are left as they are, the same objects."""
+    own = {name for name in program.by_name if not is_listed(name) and (looks_like_cuda(name) or lookup(name, 1))}
     if not own:
         return
     for uid, function in program.functions.items():
@@ -327,7 +326,7 @@ def _as_calls(node: Any, own: set[str]) -> Any:
         return node if all(a is b for a, b in zip(made, node, strict=True)) else made
     if not is_dataclass(node) or isinstance(node, type):
         return node
-    if isinstance(node, Api) and node.kind is ApiKind.UNMODELLED and node.name in own:
+    if isinstance(node, Api) and node.name in own:
         return Call(node.span, Name(node.name_span, node.name), tuple(_as_calls(v, own) for _, v in node.roles))
     changes = {}
     for each in fields(node):

@@ -27,6 +27,7 @@ class Syntax:
     tree: Tree
     masked: bool = False
     error_bytes: int = 0  # bytes inside ERROR nodes, plus one for each missing token
+    parsed: bytes = b""  # what the tree was parsed from, when that matters
 
     @property
     def root(self) -> Node:
@@ -45,21 +46,22 @@ def parse_cuda(text: bytes) -> Syntax:
     tree = _parser.parse(text)
     if not tree.root_node.has_error:
         return Syntax(text, tree)
-    best = Syntax(text, tree, False, error_bytes(tree.root_node))
+    best = Syntax(text, tree, False, error_bytes(tree.root_node), text)
     masked_text = mask(text)
     if masked_text != text:
         best = _better(best, masked_text)
-    if best.error_bytes > 0 and b"#" in text:
-        one_branch = _single_branch(best.root, masked_text if best.masked else text)
-        if one_branch is not None:
-            best = _better(best, one_branch)
+    for split_only in (True, False):
+        if best.error_bytes > 0 and b"#" in text:
+            one_branch = _single_branch(best.root, best.parsed, split_only)
+            if one_branch is not None:
+                best = _better(best, one_branch)
     return best
 
 
 def _better(best: Syntax, candidate: bytes) -> Syntax:
     tree = _parser.parse(candidate)
     errors = error_bytes(tree.root_node)
-    return Syntax(best.text, tree, True, errors) if errors < best.error_bytes else best
+    return Syntax(best.text, tree, True, errors, candidate) if errors < best.error_bytes else best
 
 
 def error_bytes(root: Node) -> int:
@@ -185,10 +187,14 @@ _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifnde
 _OUTER = ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if")
 
 
-def _single_branch(root: Node, text: bytes) -> bytes | None:
-    """The text with one branch of every `#if` kept in those top-level items that hold an error, directives blanked."""
+def _single_branch(root: Node, text: bytes, split_only: bool) -> bytes | None:
+    """The text with one branch of every `#if` kept in those top-level items that hold an error, directives blanked.
+    With `split_only`, only of those `#if`s whose branches do not balance their brackets: they cut through statements."""
     buffer = bytearray(text)
     changed = False
+    if root.is_error:  # nothing at all came out of the file
+        changed = split_only and _keep_one_branch(buffer, text, 0, len(text), split_only)
+        return bytes(buffer) if changed else None
     stack = [root]
     while stack:
         node = stack.pop()
@@ -198,11 +204,11 @@ def _single_branch(root: Node, text: bytes) -> bytes | None:
             if child.type in _OUTER:
                 stack.append(child)
             else:
-                changed |= _keep_one_branch(buffer, text, child.start_byte, child.end_byte)
+                changed |= _keep_one_branch(buffer, text, child.start_byte, child.end_byte, split_only)
     return bytes(buffer) if changed else None
 
 
-def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int) -> bool:
+def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int, split_only: bool) -> bool:
     """Of the branches of an `#if`, the one with the most CUDA in it is kept, else the first that is not `#if 0`."""
     open_groups: list[list[re.Match[bytes]]] = []
     groups: list[list[re.Match[bytes]]] = []
@@ -213,8 +219,11 @@ def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int) -> bo
             open_groups[-1].append(m)
             if m.group(1) == b"endif":
                 groups.append(open_groups.pop())
+    changed = False
     for group in groups:
         bodies = [(a.end(), b.start()) for a, b in pairwise(group)]
+        if split_only and all(_balanced(text, *body) for body in bodies):
+            continue
         scores = [
             text.count(b"<<<", *body) * 8 + text.count(b"cuda", *body) * 2 + (0 if _dead(head) else 1)
             for head, body in zip(group, bodies, strict=False)
@@ -225,7 +234,14 @@ def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int) -> bo
                 _blank(buffer, *body)
         for m in group:
             _blank(buffer, *m.span())
-    return bool(groups)
+        changed = True
+    return changed
+
+
+def _balanced(text: bytes, start: int, end: int) -> bool:
+    return text.count(b"{", start, end) == text.count(b"}", start, end) and text.count(b"(", start, end) == text.count(
+        b")", start, end
+    )
 
 
 def _dead(directive: re.Match[bytes]) -> bool:

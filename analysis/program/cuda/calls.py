@@ -178,6 +178,8 @@ def _api(
 ) -> Expr:
     if row.kind is not ApiKind.NEUTRAL:
         cx.tally.cuda_calls += 1
+    if not api.is_listed(row.name):
+        cx.tally.called.add(row.name)  # the program may define a function of that name itself
     span = cx.span(node)
     if row.kind is ApiKind.LAUNCH:
         return _launch_call(span, spelled, row, args)

@@ -94,9 +94,11 @@ def expand_declaration(cx: Context, node: Node, out: list[Stmt]) -> bool:
     if typed is None or typed.kind_id != g.TYPE_IDENTIFIER or typed.start_byte != node.start_byte:
         return False
     macro = cx.env.macros.get(cx.read(typed))
-    if macro is None or macro.params is None or macro.name in cx.active:
+    if macro is None or macro.name in cx.active:
         return False
     rest = cx.text[typed.end_byte : node.end_byte]
+    if macro.params is None:
+        return macro.acts and _expand_before(cx, node, macro, typed, rest, out)
     opening = typed.end_byte + len(rest) - len(rest.lstrip())
     if cx.text[opening : opening + 1] != b"(":
         return False
@@ -106,6 +108,20 @@ def expand_declaration(cx: Context, node: Node, out: list[Stmt]) -> bool:
     text, segments = substitute(macro, cx.text, split_range(cx.text, opening + 1, closing))
     opened = _open_text(cx, cx.map(node.start_byte, closing + 1), text, segments, cx.active | {macro.name})
     if opened is None:
+        return False
+    pieces = _lower_body(*opened)
+    out.extend(pieces if isinstance(pieces, list) else [Evaluate(cx.span(node), pieces)])
+    return True
+
+
+def _expand_before(cx: Context, node: Node, macro: MacroDef, typed: Node, rest: bytes, out: list[Stmt]) -> bool:
+    """`CUERR` and a statement on the next line parse as one declaration: expand the macro, lower the rest."""
+    body = macro.body.encode()
+    segment = Segment(len(body), len(body) + len(rest), typed.end_byte, node.end_byte)
+    opened = _open_text(
+        cx, cx.span(node), macro.body + rest.decode("utf-8", "replace"), [segment], cx.active | {macro.name}
+    )
+    if opened is None or opened[1].has_error:
         return False
     pieces = _lower_body(*opened)
     out.extend(pieces if isinstance(pieces, list) else [Evaluate(cx.span(node), pieces)])

@@ -106,10 +106,13 @@ __global__ void k(int n) {}
 
 
 def test_a_function_named_like_cuda_in_another_file_is_a_call() -> None:
-    files = {"a.cu": "void f() { cudaMyThing(x); cudaNobody(x); }", "b.cu": "void cudaMyThing(int x) {}"}
+    files = {
+        "a.cu": "void f() { cudaMyThing(x); cudaNobody(x); cublasMyGemm(x); }",
+        "b.cu": "void cudaMyThing(int x) {} void cublasMyGemm(int x) {}",
+    }
     prog = program(files)
     body = prog.functions["a.cu::f"].body
     assert body is not None
-    assert [n.callee.name for n in walk(body) if isinstance(n, Call)] == ["cudaMyThing"]  # type: ignore[union-attr]
+    assert [n.callee.name for n in walk(body) if isinstance(n, Call)] == ["cudaMyThing", "cublasMyGemm"]  # type: ignore[union-attr]
     assert [n.name for n in walk(body) if isinstance(n, Api) and n.kind is ApiKind.UNMODELLED] == ["cudaNobody"]
     assert prog.callers["b.cu::cudaMyThing"] == {"a.cu::f"}

@@ -107,6 +107,14 @@ def test_missing_semicolons_and_loop_heads() -> None:
     assert statements("EACH(i, 3) g(i);", before)[-1] == "  g(i)"
 
 
+def test_macro_in_front_of_a_statement() -> None:
+    before = "#define CUERR { if (cudaGetLastError()) return; }"
+    assert (
+        statements("CUERR // checked\n cudaMemset(p, 0, n);", before)[-1]
+        == "memset:cudaMemset(dst=p, value=0, bytes=n)"
+    )
+
+
 def test_case_macros() -> None:
     before = "#define NAME(x) case x: return #x"
     assert statements("switch (e) { NAME(A); NAME(B); default: return 0; }", before) == [

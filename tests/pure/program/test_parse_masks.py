@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stitchcuda.analysis.program.ir import Launch
+from stitchcuda.analysis.program.ir import Api, Launch
 from stitchcuda.analysis.syntax.parse import mask, parse_cuda
 
 from tests.pure.program.lowering import cuda_nodes, function, lower
@@ -65,6 +65,14 @@ def test_one_branch_of_a_split_statement_is_kept_the_one_with_cuda() -> None:
         "void f() {\n#ifdef CPU\n  for (int i = 0; i < n; ++i) {\n#else\n  k<<<1, 1>>>(p);\n  if (n) {\n#endif\n  }\n}\n"
     )
     assert [type(n) for _, n in cuda_nodes(module)] == [Launch]
+
+
+def test_branches_that_cut_through_braces_do_not_lose_the_file() -> None:
+    module = lower(
+        "int main() {\n#ifdef DUMP\n  for (a; b; c) {\n#else\n  for (d; e; f) {\n#endif\n"
+        "#ifdef DUMP\n  print();\n#endif\n  cudaFree(p);\n  }\n}\n"
+    )
+    assert [n.name for _, n in cuda_nodes(module) if isinstance(n, Api)] == ["cudaFree"]
 
 
 def test_spaces_behind_attribute_macros() -> None:
