@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from stitchcuda.analysis.program.cupy import lower_module
-from stitchcuda.analysis.program.ir import Api, ApiKind, Call, Function, Launch, Module, Opaque, walk
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Call,
+    Expr,
+    Function,
+    Launch,
+    Module,
+    Opaque,
+    Stmt,
+    children,
+    walk,
+)
 from stitchcuda.analysis.program.show import show_function
 
 HEAD = "import cupy as cp\nimport cupyx\nimport numpy as np\n"
@@ -29,7 +43,15 @@ def apis(function: Function) -> list[Api]:
 
 def kinds(body: str) -> list[str]:
     """API kinds in program order, without the bookkeeping of the current stream."""
-    found = sorted(apis(entry(body)), key=lambda a: (a.span[1], -a.span[0]))
+
+    def inside_first(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
+        for child in children(node):
+            yield from inside_first(child)
+        yield node
+
+    block = entry(body).body
+    assert block is not None
+    found = [n for n in inside_first(block) if isinstance(n, Api)]
     return [a.kind.value for a in found if a.kind is not ApiKind.SET_STREAM]
 
 
