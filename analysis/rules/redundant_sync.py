@@ -69,6 +69,12 @@ CODE = "redundant-sync"
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
+    for wait, other, earlier in needless(given):
+        yield _finding(given, wait, other, earlier=earlier)
+
+
+def needless(given: RuleInput) -> Iterator[tuple[Op, Op, bool]]:
+    """One occurrence of each needless wait, the wait that makes it so, and whether that comes earlier."""
     line = given.timeline
     work = device_work(line)
     by_site: dict[Site, list[Op]] = defaultdict(list)
@@ -84,11 +90,11 @@ def check(given: RuleInput) -> Iterator[Finding]:
         befores = [_wait_before(given, wait, work) for wait in waits]
         if befores and befores[0] is not None and None not in befores:
             idle.add(site)
-            yield _finding(given, waits[0], befores[0], earlier=True)
+            yield waits[0], befores[0], True
     for site, waits in by_site.items():
         behinds = [_wait_behind(given, wait, work, idle) for wait in waits] if site not in idle else []
         if behinds and behinds[0] is not None and None not in behinds:
-            yield _finding(given, waits[0], behinds[0], earlier=False)
+            yield waits[0], behinds[0], False
 
 
 def _candidate(given: RuleInput, wait: Op, work: int) -> bool:
@@ -108,7 +114,7 @@ def _wait_before(given: RuleInput, wait: Op, work: int) -> Op | None:
     if newly_done(line, wait, work):
         return None
     before = [o for o in line.ops if line.earlier[wait.id] >> o.id & 1 and waits_for(line, o, awaited)]
-    return before[-1] if before and region_is_plain(given, before[-1], wait) else None
+    return before[-1] if before and region_is_plain(given, before[-1], wait, ()) else None
 
 
 def _wait_behind(given: RuleInput, wait: Op, work: int, idle: set[Site]) -> Op | None:
@@ -127,7 +133,7 @@ def _wait_behind(given: RuleInput, wait: Op, work: int, idle: set[Site]) -> Op |
             continue
         if later.loop != wait.loop or later.iteration != wait.iteration:
             continue  # a wait in a loop is the business of sync-in-loop
-        if not region_is_plain(given, wait, later) or not nothing_between(line, wait, later, done):
+        if not region_is_plain(given, wait, later, done) or not nothing_between(line, wait, later, done):
             return None
         return later
     return None

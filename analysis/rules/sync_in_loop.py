@@ -46,7 +46,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Const, Loop, Site
-from stitchcuda.analysis.rules import edits, wording
+from stitchcuda.analysis.rules import edits, redundant_sync, wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.waits import (
     EXPLICIT,
@@ -54,6 +54,7 @@ from stitchcuda.analysis.rules.waits import (
     device_work,
     host_needs,
     members,
+    names_given,
     newly_done,
     nothing_between,
     plain_statement,
@@ -75,8 +76,9 @@ def check(given: RuleInput) -> Iterator[Finding]:
     for op in line.ops:
         if op.kind in EXPLICIT:
             by_site[op.site].append(op)
-    for waits in by_site.values():
-        if all(_needless(given, wait, work) for wait in waits):
+    told = {wait.site for wait, _, _ in redundant_sync.needless(given)}
+    for site, waits in by_site.items():
+        if site not in told and all(_needless(given, wait, work) for wait in waits):
             yield _finding(given, waits[-1])
 
 
@@ -95,9 +97,10 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
     if not all(quiet(given.program, line, op) for op in pending):
         return False
     holder = given.program.functions[line.loops[wait.loop].site.function]
-    if not span_is_plain(given.program, holder, loop.span):
+    names = names_given(given, pending)
+    if not span_is_plain(given.program, holder, loop.span, names):
         return False
-    if wait.function != holder.uid and not span_is_plain(given.program, body.function, body.function.span):
+    if wait.function != holder.uid and not span_is_plain(given.program, body.function, body.function.span, names):
         return False
     numbers = [op.id for op in pending]
     for op in line.ops:
@@ -172,7 +175,7 @@ def _wait_behind(given: RuleInput, wait: Op) -> Op | None:
         if later.loop != outer or later.function != wait.function or not line.earlier[later.id] >> wait.id & 1:
             continue
         if later.iteration == wait.iteration[:-1] and waits_for(line, later, bits):
-            plain = region_is_plain(given, wait, later) and nothing_between(line, wait, later, done)
+            plain = region_is_plain(given, wait, later, done) and nothing_between(line, wait, later, done)
             return later if plain else None
     return None
 

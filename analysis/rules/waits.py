@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.machine import same_stream
@@ -16,10 +17,15 @@ from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
+    Binary,
     Call,
+    Cast,
     Declare,
+    Deref,
     Expr,
     Function,
+    Index,
+    Launch,
     Loop,
     Member,
     Name,
@@ -165,6 +171,8 @@ def plain_statement(given: RuleInput, wait: Op) -> Body | None:
         return None
     if any(isinstance(n, PreprocIf) for n in edits.nodes_around(body, wait.site.span)):
         return None
+    if not body.slice(wait.site.span).startswith(wait.api):
+        return None  # written inside a macro, where it serves other uses too
     if not edits.statements(body, wait.site.span):
         return None
     start = wait.site.span[0]
@@ -206,8 +214,9 @@ def _asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool
     return any(_asks_for_error(program, inner, seen) for body in bodies if body is not None for inner in walk(body))
 
 
-def region_is_plain(given: RuleInput, start: Op, end: Op) -> bool:
-    """Between two ops, in source order over the call paths that lead to them, nothing measures time or is unknown code."""
+def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) -> bool:
+    """Between two ops, in source order over the call paths that lead to them, nothing measures time or is unknown code,
+    and the host follows no pointer that was given to the work (the Timeline does not know every pointer)."""
     depth = 0
     while depth < min(len(start.calls), len(end.calls)) and start.calls[depth] == end.calls[depth]:
         depth += 1
@@ -233,13 +242,60 @@ def region_is_plain(given: RuleInput, start: Op, end: Op) -> bool:
         if inner is None:
             return False
         pieces.append((inner, (0, site.span[0])))
-    return all(span_is_plain(given.program, f, s) for f, s in pieces)
+    names = names_given(given, work)
+    return all(span_is_plain(given.program, f, s, names) for f, s in pieces)
 
 
-def span_is_plain(program: Program, function: Function, span: Span) -> bool:
+@dataclass(frozen=True, slots=True)
+class Names:
+    """How device work was told its memory: `pointers` as arguments, `symbols` by name in the kernels."""
+
+    pointers: frozenset[str]
+    symbols: frozenset[str]
+
+
+def span_is_plain(program: Program, function: Function, span: Span, names: Names) -> bool:
     if function.body is None:
         return False
-    return not any(_disturbs(program, node, set()) for node in walk(function.body) if edits.contains(span, node.span))
+    if any(_disturbs(program, node, set()) for node in walk(function.body) if edits.contains(span, node.span)):
+        return False
+    return not any(_uses(node, names) for node in _host_nodes(function.body) if edits.contains(span, node.span))
+
+
+def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
+    pointers: set[str] = set()
+    symbols: set[str] = set()
+    for op in work:
+        body = edits.body_of(given, op.function)
+        call = edits.call_at(body, op.site.span) if body is not None else None
+        parts = call.args if isinstance(call, Launch) else [e for _, e in call.roles] if call is not None else []
+        for node in (n for part in parts for n in walk(part)):
+            if isinstance(node, (Name, Member)):
+                pointers.add(_last(node.name))
+        for uid in given.program.by_name.get(_last(op.kernel), ()) if op.kernel else ():
+            symbols.update(symbol for symbol, _ in kernel_effects(given.program, uid).symbols)
+    return Names(frozenset(pointers), frozenset(symbols))
+
+
+def _host_nodes(node: Stmt | Expr) -> Iterator[Stmt | Expr]:
+    """What the host itself evaluates to use: not what it merely hands to launches and API calls."""
+    yield node
+    if isinstance(node, (Launch, Api)):
+        return
+    for child in children(node):
+        yield from _host_nodes(child)
+
+
+def _uses(node: Stmt | Expr, names: Names) -> bool:
+    """`p[i]` or `*p` of a pointer that the work was given, or a variable that its kernels name."""
+    if isinstance(node, Name):
+        return _last(node.name) in names.symbols
+    if not isinstance(node, (Index, Deref)):
+        return False
+    inner: Expr = node
+    while isinstance(inner, (Index, Deref, Cast, Binary)):
+        inner = inner.base if isinstance(inner, Index) else inner.left if isinstance(inner, Binary) else inner.operand
+    return isinstance(inner, (Name, Member)) and _last(inner.name) in names.pointers
 
 
 def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
