@@ -126,6 +126,16 @@ def test_only_the_server_knows_the_protocol() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+def test_protocol_positions_are_made_in_one_module() -> None:
+    """Everything else counts in bytes; one module knows the client's encoding."""
+    wrong = []
+    for path in modules("server"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func).split(".")[-1] in ("Position", "Range"):
+                wrong.append(f"{name_of(path)}:{node.lineno}")
+    assert not [place for place in wrong if not place.startswith("server/convert.py:")], wrong
+
+
 def test_module_names_say_what_is_inside() -> None:
     wrong = [name_of(path) for path in modules(*LAYERS, "tests", "scripts") if {path.stem, path.parent.name} & VAGUE]
     assert not wrong, wrong
