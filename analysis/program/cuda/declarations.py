@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from stitchcuda.analysis.program.cuda import declare
+from stitchcuda.analysis.program.cuda import declare, macros
 from stitchcuda.analysis.program.cuda import grammar as g
-from stitchcuda.analysis.program.cuda.context import Context
+from stitchcuda.analysis.program.cuda.context import Context, Environment, Segment, Tally
 from stitchcuda.analysis.program.cuda.declarators import base_type, declared, described_type, specifiers
 from stitchcuda.analysis.program.ir import Binary, Const, Declare, Expr, Record, Stmt, TypeRef
+from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node
 
 _MAX_NESTING = 60
@@ -36,6 +37,7 @@ _INCLUDE = g.kind("preproc_include")
 _ENUMERATOR = g.kind("enumerator")
 _BASES = g.kind("base_class_clause")
 _FRIEND = g.kind("friend_declaration")
+_INVOCATIONS = frozenset({g.EXPRESSION_STATEMENT, g.DECLARATION, g.FUNCTION_DEFINITION})
 _IGNORED = frozenset(
     g.kind(name)
     for name in (
@@ -50,16 +52,27 @@ _IGNORED = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
+class Expansion:
+    """Text that a macro invocation at file level stands for; `segments` say where its bytes were written."""
+
+    text: bytes
+    segments: tuple[Segment, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionItem:
-    """A function definition or declaration found in the file. `start` is that of a `template <...>` in front."""
+    """A function definition or declaration found in the file. `start` is that of a `template <...>` in front. Of a
+    function that a macro defines, `start` and `end` are the invocation's, the nodes belong to the expansion."""
 
     node: Node
     start: int
+    end: int
     declarator: Node
     scope: tuple[str, ...]  # enclosing namespaces and classes
     record: str  # qualified name of the class whose body it stands in, or ""
     template: tuple[str, ...]
     hidden: bool  # in an anonymous namespace
+    expansion: Expansion | None = None
 
 
 @dataclass(slots=True)
@@ -114,6 +127,8 @@ def _visit(cx: Context, child: Node, scope: _Scope, found: Outline, depth: int) 
     kind = child.kind_id
     if kind in _IGNORED:
         return
+    if cx.env.macros and kind in _INVOCATIONS and _expanded(cx, child, scope, found):
+        return
     if kind == g.FUNCTION_DEFINITION:
         _function(cx, child, scope, found)
     elif kind == g.DECLARATION or kind == _FIELD_DECLARATION:
@@ -162,8 +177,28 @@ def _function(cx: Context, node: Node, scope: _Scope, found: Outline) -> None:
         return
     start = scope.start if scope.start >= 0 else node.start_byte
     found.functions.append(
-        FunctionItem(node, start, declarator, scope.names, scope.record, scope.template, scope.hidden)
+        FunctionItem(node, start, node.end_byte, declarator, scope.names, scope.record, scope.template, scope.hidden)
     )
+
+
+def _expanded(cx: Context, node: Node, scope: _Scope, found: Outline) -> bool:
+    """Add the functions that a macro invocation defines: `DEFINE(float)`, `KERNEL(scale) { ... }`. False when `node` is no
+    invocation of a macro that defines any."""
+    expanded = macros.expand_item(cx, node)
+    if expanded is None:
+        return False
+    text, segments = expanded
+    inner = Outline()
+    root = parse_tree(text).root_node
+    _walk(Context(text, 0, Environment(), Tally()), root, scope, inner, _MAX_NESTING - 8)
+    if not any(item.node.kind_id == g.FUNCTION_DEFINITION for item in inner.functions):
+        return False
+    start = scope.start if scope.start >= 0 else node.start_byte
+    expansion = Expansion(text, segments)
+    found.functions.extend(
+        replace(item, start=start, end=node.end_byte, expansion=expansion) for item in inner.functions
+    )
+    return True
 
 
 def _declaration(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
@@ -178,7 +213,9 @@ def _declaration(cx: Context, node: Node, scope: _Scope, found: Outline, depth: 
         if _is_prototype(declarator):
             start = scope.start if scope.start >= 0 else node.start_byte
             found.functions.append(
-                FunctionItem(node, start, declarator, scope.names, scope.record, scope.template, scope.hidden)
+                FunctionItem(
+                    node, start, node.end_byte, declarator, scope.names, scope.record, scope.template, scope.hidden
+                )
             )
         else:
             has_variable = True

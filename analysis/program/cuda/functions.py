@@ -101,6 +101,8 @@ Shell = tuple[str, str, Node | None, Node | None]  # name, scope before it, name
 
 def shell_of(cx: Context, item: FunctionItem) -> Shell:
     """Name, scope, name node and parameter-carrying declarator of a function."""
+    if item.expansion is not None:
+        cx = Context(item.expansion.text, 0, cx.env, cx.tally)
     what = declared(cx, item.declarator, VOID)
     node, function = what.name, what.function
     if node is None:
@@ -146,9 +148,13 @@ class FunctionLowering:
         ]
 
     def function(self, item: FunctionItem, shell: Shell) -> Lowered:
-        text = self.syntax.text[item.start : item.node.end_byte]
+        text = self.syntax.text[item.start : item.end]
+        if item.expansion is not None:
+            text += b"\0" + item.expansion.text
         if item.node.kind_id != g.FUNCTION_DEFINITION:  # `void f(), g();`: one text, two functions
-            text += b"\0%d" % (item.declarator.start_byte - item.start)
+            text += b"\0%d" % (item.declarator.start_byte - item.node.start_byte)
+        elif item.expansion is not None:
+            text += b"\0%d" % item.node.start_byte
         text += b"\0" + self.blanked_before(item)
         digest = blake2b(text, digest_size=16).digest()
         broken = item.node.has_error
@@ -188,6 +194,15 @@ class FunctionLowering:
         node = item.node
         tally = Tally()
         cx = Context(self.syntax.text, item.start, self.environment, tally)
+        before = self.blanked_before(item)
+        if item.expansion is not None:
+            made = item.expansion
+            fixed = (0, item.end - item.start)
+            cx = Context(made.text, 0, self.environment, tally, fixed=fixed, segments=made.segments, outer=cx)
+            before = b""
+        name_span = cx.span(name_node) if name_node is not None else (0, 0)
+        header_start = item.node.start_byte if item.expansion is not None else item.start
+        header_text = cx.text
         spec = specifiers(cx, node)
         base = spec.type if node.child_by_field_id(g.F_TYPE) is not None else VOID  # constructors have no type
         returns = declared(cx, item.declarator, base).type
@@ -230,11 +245,11 @@ class FunctionLowering:
         return Lowered(
             name=name,
             scope=scope,
-            name_span=cx.span(name_node) if name_node is not None else (0, 0),
+            name_span=name_span,
             params=parameters,
             returns=returns,
             body=body,
-            space=self.space(self.blanked_before(item) + self.syntax.text[item.start : header_end]),
+            space=self.space(before + header_text[header_start:header_end]),
             static=spec.static,
             initializers=tuple(initializers),
             launch_bounds=bounds,
@@ -249,7 +264,7 @@ class FunctionLowering:
 
     def unknown(self, item: FunctionItem, shell: Shell, stamp: str) -> Lowered:
         """A function whose syntax cannot be lowered: one unknown statement."""
-        span = (0, item.node.end_byte - item.start)
+        span = (0, item.end - item.start)
         body = Block(span, (Evaluate(span, Opaque(span, "nested too deeply")),))
         mentions: frozenset[str] = frozenset()
         return Lowered(shell[0], shell[1], (0, 0), (), VOID, body, "host", False, (), (), 0, True, stamp, mentions)

@@ -128,6 +128,38 @@ def _expand_before(cx: Context, node: Node, macro: MacroDef, typed: Node, rest: 
     return True
 
 
+_DEFINES = re.compile(r"\)\s*(?:const\b\s*)?\{|__global__|__device__")
+
+
+def expand_item(cx: Context, node: Node) -> tuple[bytes, tuple[Segment, ...]] | None:
+    """The text of an invocation at file level whose macro looks like it defines a function, with a body after it when
+    there is one."""
+    first = node
+    body: Node | None = None
+    if node.kind_id == g.FUNCTION_DEFINITION:
+        if node.child_by_field_id(g.F_TYPE) is not None:
+            return None
+        body = node.child_by_field_id(g.F_BODY)
+    while first.child_count:
+        first = first.children[0]
+    macro = cx.env.macros.get(cx.read(first))
+    if macro is None or macro.params is None or not _DEFINES.search(macro.body):
+        return None
+    limit = body.start_byte if body is not None else node.end_byte
+    gap = cx.text[first.end_byte : limit]
+    opening = first.end_byte + len(gap) - len(gap.lstrip())
+    closing = closing_parenthesis(cx.text, opening, limit) if cx.text[opening : opening + 1] == b"(" else -1
+    if closing < 0:
+        return None
+    text, segments = substitute(macro, cx.text, split_range(cx.text, opening + 1, closing))
+    made = text.encode()
+    if body is not None:
+        tail = cx.text[body.start_byte : body.end_byte]
+        segments.append(Segment(len(made) + 1, len(made) + 1 + len(tail), body.start_byte, body.end_byte))
+        made += b" " + tail
+    return made + b"\n", tuple(segments)
+
+
 def expand_call(cx: Context, node: Node, macro: MacroDef, given: Node) -> Expr:
     """The value of a function-like macro invocation."""
     pieces = _expand(cx, node, macro, given)

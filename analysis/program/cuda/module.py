@@ -98,7 +98,7 @@ def _place(path: str, found: Outline, results: list[Lowered]) -> list[Function]:
                 qualified=qualified,
                 path=path,
                 base=item.start,
-                span=(0, item.node.end_byte - item.start),
+                span=(0, item.end - item.start),
                 name_span=low.name_span,
                 params=low.params,
                 returns=low.returns,

@@ -16,6 +16,8 @@ SEED = r"""
 #define FOR(i, n) for (int i = 0; i < (n); ++i)
 #define LAUNCH(k, ...) k<<<1, 32, 0, s>>>(__VA_ARGS__)
 #define DECLARE(T, x) T* x; cudaMalloc(&x, sizeof(T))
+#define DEFINE(T) void make_##T(T* p) { cudaMalloc(&p, sizeof(T)); }
+DEFINE(float)
 template <typename T> __global__ void scale(T* x, int n) { int i = threadIdx.x; if (i < n) x[i] *= 2; }
 struct Engine { cudaStream_t s; Engine() : s(0) { cudaStreamCreate(&s); } ~Engine() { cudaStreamDestroy(s); } };
 static void run(Engine& e, float* d, float* h, int n) {
@@ -94,7 +96,7 @@ def test_names_stand_where_they_are_said_to() -> None:
     for owner, node in cuda_nodes(module):
         if isinstance(node, Api):
             start, end = owner.base + node.name_span[0], owner.base + node.name_span[1]
-            if text[owner.base + node.span[0] :].startswith((b"CHECK", b"FOR", b"LAUNCH", b"DECLARE")):
+            if text[owner.base + node.span[0] :].startswith((b"CHECK", b"FOR", b"LAUNCH", b"DE")):
                 continue
             assert text[start:end].decode() == node.name
             seen.append(node.name)

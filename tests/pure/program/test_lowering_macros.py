@@ -161,3 +161,26 @@ def test_body_that_parses_only_after_expansion() -> None:
     module = lower(before + "\nvoid f() { SWITCH_TYPE(dt, T, int x = 1; k<T><<<g, b, 0, s>>>(p); ); }\n")
     assert [type(n).__name__ for _, n in cuda_nodes(module)] == ["Launch"]
     assert not function(module, "f").has_error
+
+
+def test_functions_defined_by_macros() -> None:
+    source = """
+#define SCALE(T) __global__ void scale_##T(T* x) { x[0] *= 2; } \\
+  void run_##T(T* x) { scale_##T<<<1, 1>>>(x); cudaDeviceSynchronize(); }
+#define KERNEL(name) template <class T> __global__ void name(T* x)
+SCALE(float)
+SCALE(double);
+KERNEL(fill) {
+  x[0] = 1;
+}
+int after() { return 0; }
+"""
+    module = lower(source)
+    found = {f.name: f for f in module.functions}
+    assert list(found) == ["scale_float", "run_float", "scale_double", "run_double", "fill", "after"]
+    assert found["fill"].space == "global"
+    assert found["run_double"].host_cuda_calls == 2
+    run = found["run_float"]
+    assert text_of(source, run.base, run.span).startswith("SCALE(float)")
+    assign = next(n for n in walk(found["fill"].body) if isinstance(n, Evaluate))  # type: ignore[arg-type]
+    assert text_of(source, found["fill"].base, assign.span) == "x[0] = 1"
