@@ -197,6 +197,10 @@ class Machine:
         state.host_tail = (op,)
         return edges
 
+    def host_stages(self, state: OrderState, done: Done) -> None:
+        """C1: the host waited for what precedes an upload, but not for the upload itself."""
+        state.host = state.host | done
+
     def may_have_waited(self, state: OrderState) -> None:
         """A call that could not be resolved ran: it may have waited for everything."""
         state.host = Done(state.host.must, state.host.may | state.earlier)
@@ -302,11 +306,14 @@ class Machine:
         first: dict[int, str] = {}
         for source, why in reasons:
             first.setdefault(source, why)
-        kept = []
-        for source, why in first.items():
-            if not any(other != source and self._before(other) >> source & 1 for other in first):
-                kept.append(Edge(source, op, why))
+        implied = 0
+        for source in first:
+            implied |= self._before(source)
+        kept = [Edge(source, op, why) for source, why in first.items() if not implied >> source & 1]
         return tuple(kept)
+
+
+MAX_TAILS = 64  # last ops of a stream on different paths that are kept for the graph's edges
 
 
 def merge(a: OrderState, b: OrderState) -> OrderState:
@@ -317,7 +324,7 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
         return Done(must, x.may | y.may)
 
     def union(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
-        return x if x == y else tuple(dict.fromkeys(x + y))
+        return x if x == y else tuple(dict.fromkeys(x + y))[-MAX_TAILS:]
 
     streams = {s: done(a.streams.get(s, a.host), b.streams.get(s, b.host)) for s in a.streams.keys() | b.streams.keys()}
     tails = {s: union(a.tails.get(s, ()), b.tails.get(s, ())) for s in a.tails.keys() | b.tails.keys()}

@@ -553,9 +553,9 @@ class Operations(Expressions):
             self.block_host(state, op, done, ())
         elif not asynchronous:
             if direction == "h2d" and src is Memory.PAGEABLE:  # C1: source staged, destination perhaps on its way
-                self.block_host(state, op, before, ())
+                self.stage_host(state, op, before)
             elif direction == "h2d" and src is Memory.UNKNOWN:  # C1 or C2
-                self.block_host(state, op, Done(before.must, done.may), ())
+                self.stage_host(state, op, Done(before.must, done.may))
             elif direction in ("d2h", "h2d"):  # C3, C2
                 self.block_host(state, op, done, ())
             elif direction == "d2d":  # C4: the host does not wait

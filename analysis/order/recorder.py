@@ -352,6 +352,12 @@ class Recorder:
         self.edges += self.machine.host_waits_for(state.order, op, done, blockers)
         state.host_ops.clear()
 
+    def stage_host(self, state: State, op: int, done: Done) -> None:
+        """C1: the host waits in `op` for what precedes it; `op` itself may go on."""
+        self.ops[op] = replace(self.ops[op], waits=done.must & ~(1 << op))
+        self.machine.host_stages(state.order, done)
+        state.host_ops.clear()
+
     # ---------------------------------------------------------------------------------------------------------- result
 
     def timeline(self, entry: str, final: list[State]) -> Timeline:
