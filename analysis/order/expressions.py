@@ -796,7 +796,7 @@ def index_text(index: Poly) -> str:
     """An index in the user's words: a later iteration's `i` is still called i."""
     names = [s.split("@")[0] for mono, _ in index.terms for s in mono]
     if any(name.endswith(GAP) for name in names):
-        return next(name for name in names if not name.endswith(GAP))
+        return next((name for name in names if not name.endswith(GAP)), names[0].removesuffix(GAP))
     parts = []
     for mono, coefficient in index.terms:
         factors = [s.split("@")[0] for s in mono]

@@ -36,7 +36,7 @@ class Options:
     max_paths: int = 8  # groups of paths kept apart
     max_steps: int = 400_000  # evaluated nodes an entry
     max_depth: int = 48  # inlined calls
-    max_ops: int = 6_000
+    max_ops: int = 4_000
     unroll: int = 4  # loops of at most this many iterations are executed one by one
     per_thread_default_stream: bool = False  # O6, O7
     include_host_access: bool = True
@@ -75,6 +75,7 @@ class OutOfEffort(Exception):
 
 
 LEGACY_STREAM = 0
+MAX_WRITERS = 32  # last writers of a buffer on different paths that get a data edge
 
 
 class Recorder:
@@ -403,11 +404,10 @@ class Recorder:
                     continue
                 candidates = self.before[op_id] & writers
                 latest: list[int] = []
-                while candidates:
+                while candidates and len(latest) < MAX_WRITERS:
                     top = candidates.bit_length() - 1
-                    candidates &= ~(1 << top)
-                    if not any(self.before[other] >> top & 1 for other in latest):
-                        latest.append(top)
+                    latest.append(top)
+                    candidates &= ~(1 << top) & ~self.before[top]
                 out += [Edge(w, op_id, "data") for w in latest if (w, op_id) not in ordered]
         return out
 
