@@ -39,6 +39,7 @@ from tree_sitter import Node
 
 # A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
 _MAX_CHAIN = 120
+_WORDS = {"and": "&&", "or": "||", "not_eq": "!=", "bitand": "&", "bitor": "|", "xor": "^"}
 
 
 def parenthesized(cx: Context, node: Node) -> Expr:
@@ -79,7 +80,8 @@ def binary(cx: Context, node: Node) -> Expr:
         operator = current.child_by_field_id(g.F_OPERATOR)
         if left is None or right is None or operator is None:
             break
-        chain.append((current, cx.read(operator), right))
+        op = cx.read(operator)
+        chain.append((current, _WORDS.get(op, op), right))
         current = left
     if not chain:
         return cx.opaque(node, "binary expression")

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from stitchcuda.analysis.program.cuda import dispatch, literals
+from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
 from stitchcuda.analysis.program.cuda.declarations import Outline, complete, outline
 from stitchcuda.analysis.program.cuda.functions import FunctionLowering, Lowered, LoweringCache, shell_of
@@ -146,19 +147,42 @@ def _macro_constants(
     return constants, aliases
 
 
+_MAX_PROBLEMS = 20
+_LARGE = 200  # bytes of unparsed text outside functions worth telling about even without CUDA words in it
+
+
 def _problems(path: str, syntax: Syntax, functions: list[Function]) -> list[Problem]:
     problems: list[Problem] = []
     if not syntax.error_bytes:
         return problems
     for function in functions:
         if function.has_error and function.body is not None:
-            line = syntax.text.count(b"\n", 0, function.base) + 1
             problems.append(
                 Problem(
                     path,
-                    line,
+                    _line(syntax, function.base),
                     f"part of {function.name} could not be parsed",
                     "what it does there is unknown to the analysis",
                 )
             )
+    stack = [syntax.root]
+    while stack and len(problems) < _MAX_PROBLEMS:
+        node = stack.pop()
+        if node.is_error:
+            text = syntax.text[node.start_byte : node.end_byte]
+            if len(text) >= _LARGE or b"<<<" in text or b"cuda" in text:
+                problems.append(
+                    Problem(
+                        path,
+                        _line(syntax, node.start_byte),
+                        "declarations here could not be parsed",
+                        "functions among them may be missing from the analysis",
+                    )
+                )
+        elif node.has_error and node.kind_id != g.FUNCTION_DEFINITION:
+            stack.extend(reversed(node.children))
     return problems
+
+
+def _line(syntax: Syntax, offset: int) -> int:
+    return syntax.text.count(b"\n", 0, offset) + 1

@@ -75,6 +75,13 @@ def test_branches_that_cut_through_braces_do_not_lose_the_file() -> None:
     assert [n.name for _, n in cuda_nodes(module) if isinstance(n, Api)] == ["cudaFree"]
 
 
+def test_what_could_not_be_parsed_is_told() -> None:
+    module = lower("void good() {}\n\nvoid f() { x = = 3; }\n")
+    assert [(p.line, p.what) for p in module.problems] == [(3, "part of f could not be parsed")]
+    lost = lower("}} ) cudaFree ( << ( ] @ $ cudaMalloc( ;;; ]\n")
+    assert lost.problems
+
+
 def test_spaces_behind_attribute_macros() -> None:
     module = lower("#define HD __host__ __device__\nHD float g(float x) { return x; }\n")
     assert function(module, "g").space == "host_device"
