@@ -6,7 +6,7 @@ import argparse
 import difflib
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -19,9 +19,11 @@ from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.writing import replace_file
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
+from stitchcuda.server.workers import map_in_processes
 
 _CONFIDENCES = ("certain", "likely", "possible")
 _SEVERITIES = ("error", "warning", "hint")
+_MANY = 6  # programs from which on worker processes pay for their start
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     problems = tuple(dict.fromkeys((*found.problems, *plan.problems, *outcome.problems)))
     _print(Report(shown, problems), arguments.format)
     if arguments.fix:
-        print(f"fixed {outcome.fixed} findings in {outcome.files} files", file=sys.stderr)
+        print(f"fixed {outcome.fixed} findings in {len(outcome.changed)} files", file=sys.stderr)
     if found.unusable or plan.unusable:
         return 2
     if arguments.update_baseline:
@@ -82,36 +84,53 @@ class _Outcome:
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...]
     fixed: int = 0
-    files: int = 0
+    changed: frozenset[str] = frozenset()
+
+
+def check_program(group: programs.Group) -> _Outcome:
+    """One program; runs in a worker process when there are many."""
+    return _check_program(group, None)
+
+
+def _check_program(group: programs.Group, fixing: _Fixing | None) -> _Outcome:
+    index = Index()
+    texts: dict[str, bytes] = {}
+    for path in chain(group.sources, group.context):
+        content = inputs.read(path).text
+        if content is not None:
+            texts[path] = content
+            index.put(path, content)
+    analysis = index.analyse()
+    found = rows(analysis)
+    if fixing is None or not found:
+        return _Outcome(found, analysis.problems)
+    result = autofix.fix(index, texts, fixing.wanted, fixing.writable.__contains__)
+    _write(texts, result.texts)
+    return _Outcome(result.rows, analysis.problems, result.count, frozenset(result.texts))
 
 
 def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
-    """One program after the other. A finding in a file that several programs share is reported once."""
+    """All programs. A finding in a file that several programs share is reported once."""
     seen: dict[tuple[object, ...], Row] = {}
     problems: list[Problem] = []
-    written: set[str] = set()
+    changed: set[str] = set()
     count = 0
-    for group in plan.groups:
-        index = Index()
-        texts: dict[str, bytes] = {}
-        for path in chain(group.sources, group.context):
-            content = inputs.read(path).text
-            if content is not None:
-                texts[path] = content
-                index.put(path, content)
-        analysis = index.analyse()
-        problems += analysis.problems
-        found = rows(analysis)
-        if fixing is not None and found:
-            result = autofix.fix(index, texts, fixing.wanted, fixing.writable.__contains__)
-            _write(texts, result.texts)
-            written.update(result.texts)
-            count += result.count
-            found = result.rows
-        for row in found:
+    outcomes: Iterable[_Outcome | Problem]
+    if fixing is None and len(plan.groups) >= _MANY:
+        outcomes = map_in_processes(check_program, plan.groups)
+    else:
+        outcomes = (_check_program(group, fixing) for group in plan.groups)
+    for outcome in outcomes:
+        if isinstance(outcome, Problem):
+            problems.append(outcome)
+            continue
+        problems += outcome.problems
+        changed |= outcome.changed
+        count += outcome.fixed
+        for row in outcome.rows:
             seen.setdefault((row.code, row.place, row.message), row)
     ordered = sorted(seen.values(), key=lambda r: (r.place.path, r.place.line, r.place.column, r.code, r.message))
-    return _Outcome(numbered(ordered), tuple(problems), count, len(written))
+    return _Outcome(numbered(ordered), tuple(problems), count, frozenset(changed))
 
 
 def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:

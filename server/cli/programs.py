@@ -30,6 +30,9 @@ class Group:
     sources: tuple[str, ...]
     context: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        return self.sources[0]
+
 
 @dataclass(frozen=True)
 class Plan:
