@@ -49,6 +49,8 @@ def overlap(a: Range, b: Range) -> bool | None:
     """Whether two ranges of one buffer share bytes that both accesses touch.
 
     Accesses that begin at the same byte are taken to meet: a kernel that gets a pointer uses what it points to."""
+    if a.member != b.member:
+        return _members_meet(a.member, b.member)
     if a.offset is None or b.offset is None:
         return None
     for first, second in ((a, b), (b, a)):
@@ -61,6 +63,14 @@ def overlap(a: Range, b: Range) -> bool | None:
     dense = (Shape.WHOLE, Shape.THREAD)
     if a.shape in dense and b.shape in dense and (_inside(a.offset, b) or _inside(b.offset, a)):
         return True
+    return None
+
+
+def _members_meet(a: tuple[str, ...], b: tuple[str, ...]) -> bool | None:
+    """Two fields of one record are apart; elements by different indexes and a record against its field: not known."""
+    for x, y in zip(a, b, strict=False):
+        if x != y:
+            return None if x.startswith("[") or y.startswith("[") else False
     return None
 
 
@@ -96,7 +106,7 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
 
 def covers_all(touched: Range, buffer: Buffer) -> bool:
     """The access touches every byte of its buffer."""
-    if touched.shape is Shape.SOME or touched.stride is not None or touched.offset is None or touched.extent is None:
+    if touched.shape is Shape.SOME or touched.member or touched.stride is not None or touched.offset is None or touched.extent is None:
         return False
     return bool(equal(touched.offset, ZERO)) and buffer.size is not None and bool(at_least(touched.extent, buffer.size))
 

@@ -152,16 +152,17 @@ class Operations(Expressions):
             element = SIZES.get(effect.element)
             if element is None and (effect.member or effect.element in ("", declared)):  # not cast inside the kernel
                 element = pointer.element
-            where = Range(None, None, None, effect.shape)
+            member = _member_path(pointer.place)
+            where = Range(None, None, None, effect.shape, member)
             if pointer.index is not None and (pointer.element is not None or not pointer.index.terms):
                 start = pointer.index * number(pointer.element or 1)
                 if effect.first is not None and element is not None:
                     first = effect.first.substitute(values)
                     offset = start + first * number(element)
                     extent = None if effect.extent is None else effect.extent.substitute(values) * number(element)
-                    where = Range(offset, extent, None, effect.shape)
+                    where = Range(offset, extent, None, effect.shape, member)
                 elif effect.first is None:
-                    where = Range(start, None, None, effect.shape)
+                    where = Range(start, None, None, effect.shape, member)
             buffer = self.buffer_of(pointer.place.object)
             for mode in sorted(effect.modes):
                 yield Access(buffer, mode, where, effect.certainty, effect.name)
@@ -200,7 +201,8 @@ class Operations(Expressions):
                 buffer = self.buffer_of(pointer.place.object)
                 start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
                 for mode in (Mode.READ, Mode.WRITE):
-                    out.append(Access(buffer, mode, Range(start), Certainty.MAY))
+                    where = Range(start, member=_member_path(pointer.place))
+                    out.append(Access(buffer, mode, where, Certainty.MAY))
         return out
 
     def pointers_in(self, value: Value, state: State) -> Iterator[Pointer]:
@@ -717,7 +719,8 @@ class Operations(Expressions):
                         else (Mode.READ, Mode.WRITE)
                     )
                     certainty = Certainty.MUST if role == "dst" or role.startswith("src") else Certainty.MAY
-                    accesses += [Access(buffer, m, Range(start), certainty, role) for m in modes]
+                    where = Range(start, member=_member_path(pointer.place))
+                    accesses += [Access(buffer, m, where, certainty, role) for m in modes]
             if "returns" in expr.flags:
                 result = self._returned_array(expr, values, state)
                 assert isinstance(result, Pointer)
@@ -838,3 +841,8 @@ def merge_accesses(accesses: list[Access]) -> list[Access]:
         if known is None or known.certainty is Certainty.MAY:
             seen[key] = access
     return list(seen.values())
+
+
+def _member_path(place: Place) -> tuple[str, ...]:
+    """Where in its object a pointer's target begins, when that is not the object's start."""
+    return tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path)

@@ -56,12 +56,15 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Bytes `[offset, offset + extent)` of a buffer, visited every `stride` bytes; None is unknown (any)."""
+    """Bytes `[offset, offset + extent)` of a buffer, visited every `stride` bytes; None is unknown (any).
+
+    `member` is the path to the field that `offset` counts from (`latch`, `[3]`), empty for the buffer's own start."""
 
     offset: Poly | None = None
     extent: Poly | None = None
     stride: Poly | None = None
     shape: Shape = Shape.SOME
+    member: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

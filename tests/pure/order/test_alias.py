@@ -47,6 +47,17 @@ def test_constant_ranges() -> None:
     assert overlap(dense(number(4), number(4)), dense(number(0), number(16))) is True
 
 
+def test_fields_of_a_record() -> None:
+    def field(*path: str) -> Range:
+        return Range(number(0), number(4), None, Shape.WHOLE, path)
+
+    assert overlap(field("latch"), field("done")) is False
+    assert overlap(field("latch"), field("latch")) is True
+    assert overlap(field("latch"), field()) is None
+    assert overlap(field("[0]", "latch"), field("[i]", "latch")) is None
+    assert overlap(field("[0]", "latch"), field("[0]", "done")) is False
+
+
 def test_unknown_parts() -> None:
     anywhere = Range()
     assert overlap(anywhere, dense(number(0), n)) is None
