@@ -15,7 +15,7 @@ EXPECT = re.compile(rb"#\s*expect:\s*([\w-]+)")
 
 
 @pytest.mark.parametrize("path", sorted(FIXTURES.glob("*.py")), ids=lambda p: p.stem)
-def test_cupy_program(path: Path) -> None:
+def test_o8_cupy_program(path: Path) -> None:
     text = path.read_bytes()
     index = Index(strict=True)
     index.put(path.name, text)
