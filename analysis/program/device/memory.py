@@ -146,7 +146,7 @@ class DeviceMemory:
         if isinstance(location, int):
             cell = self._cells[location]
             value = self._store.get(location, UNKNOWN)
-            members = [self._store[c] for (owner, _), c in self._fields.items() if owner == location]
+            members = [self._store.get(c, UNKNOWN) for (owner, _), c in self._fields.items() if owner == location]
             for member in members:
                 value = Value(value.number, value.places | member.places, value.data or member.data, value.thread)
             return replace(value, data=True, number=None) if cell.array else value
