@@ -28,6 +28,7 @@ from stitchcuda.server.messages import (
     GraphText,
     Indexing,
     OpenText,
+    Outline,
     Request,
     Result,
     StopIndexing,
@@ -76,6 +77,7 @@ class Analyses:
         self._workspace = Workspace((), True)
         self._sent: dict[str, int] = {}
         self._facts: dict[str, tuple[int, FileFacts, bool]] = {}
+        self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, tuple[int, float]] = {}  # path -> version asked for, when
         self._crashes: dict[tuple[str, int], int] = {}
@@ -179,7 +181,7 @@ class Analyses:
         timer = self._timers.pop(path, None)
         if timer is not None:
             timer.cancel()
-        for known in (self._sent, self._facts, self._failures, self._running):
+        for known in (self._sent, self._facts, self._outlines, self._failures, self._running):
             known.pop(path, None)
 
     def _due(self, path: str) -> None:
@@ -218,6 +220,11 @@ class Analyses:
         match message:
             case Result():
                 self._take(message)
+            case Outline(versions=versions, facts=facts):
+                for path, outline in facts.items():
+                    document = self._documents.at(path)
+                    if document is not None and versions[path] <= document.version:
+                        self._outlines[path] = (versions[path], outline)
             case Indexing():
                 self._on_indexing(message)
                 return
@@ -256,11 +263,14 @@ class Analyses:
 
     def is_current(self, document: Document, complete: bool) -> bool:
         """Whether nothing better than the latest facts will come for this version without another request."""
-        failure = self._failures.get(document.path)
-        if failure is not None and failure[0] == document.version:
+        if self._failed(document):
             return True
         known = self._facts.get(document.path)
         return known is not None and known[0] == document.version and (known[2] or not complete)
+
+    def _failed(self, document: Document) -> bool:
+        failure = self._failures.get(document.path)
+        return failure is not None and failure[0] == document.version
 
     async def settled(self, uri: str, complete: bool = False) -> Document | None:
         """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps).
@@ -271,6 +281,22 @@ class Analyses:
                 if document is None or self.is_current(document, complete):
                     return document
                 await self._changed.wait()
+
+    async def outlined(self, uri: str) -> None:
+        """Waits until the outline of the current text is known, or is known not to come."""
+        async with self._changed:
+            while True:
+                document = self._documents.get(uri)
+                if document is None or self._failed(document):
+                    return
+                known = self._outlines.get(document.path)
+                if known is not None and known[0] == document.version:
+                    return
+                await self._changed.wait()
+
+    def outline(self, document: Document) -> tuple[int, FileFacts] | None:
+        """The newest launches and functions of a document, with the version they hold for."""
+        return self._outlines.get(document.path)
 
     async def graph_text(self, path: str, function: str, form: str) -> str:
         document = self._documents.at(path)

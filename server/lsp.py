@@ -39,6 +39,7 @@ from stitchcuda.server.transport import PipeReader, PipeWriter, read_messages
 
 log = logging.getLogger(__name__)
 
+_OUTLINE_SECONDS = 3.0
 _END_SECONDS = 1.5  # everything is gone this long after the end was asked for
 
 
@@ -84,11 +85,26 @@ class StitchServer(LanguageServer):
     def view(self, uri: str) -> View | None:
         """The open document with the newest facts about it; None when it is not open or nothing is known yet."""
         document = self.documents.get(uri)
-        latest = self.analyses.latest(document) if document is not None else None
-        if document is None or latest is None:
+        return self._view(document, self.analyses.latest(document)) if document is not None else None
+
+    async def outline(self, uri: str) -> View | None:
+        """The same with the launches and functions; waits a little for those of the current text."""
+        document = self.documents.get(uri)
+        if document is None or not self.is_relevant(document):
             return None
-        version, facts = latest
-        edits = self.documents.since(uri, version)
+        if self.settings.diagnosticsTrigger == "edit" or self.analyses.outline(document) is None:
+            try:
+                await asyncio.wait_for(self.analyses.outlined(uri), _OUTLINE_SECONDS)
+            except TimeoutError:
+                pass  # the one of an older text, carried to this one, is better than none
+        document = self.documents.get(uri)
+        return self._view(document, self.analyses.outline(document)) if document is not None else None
+
+    def _view(self, document: Document, known: tuple[int, FileFacts] | None) -> View | None:
+        if known is None:
+            return None
+        version, facts = known
+        edits = self.documents.since(document.uri, version)
         if edits is None:
             facts, edits = FileFacts(document.path), ()
         return View(document, facts, edits, self.documents.encoding, self.documents.snapshot)

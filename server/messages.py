@@ -67,7 +67,7 @@ class GraphText:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Facts of the open files of one program, with the versions they hold for. `complete`: the program's other files
+    """Findings in the open files of one program, with the versions they hold for. `complete`: the program's other files
     were read; else another `Result` follows."""
 
     path: str  # of the `Check`
@@ -75,6 +75,14 @@ class Result:
     facts: dict[str, FileFacts]
     complete: bool
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """Launches and functions of open files, sent after the `Result` with the findings: those are waited for."""
+
+    versions: dict[str, int]
+    facts: dict[str, FileFacts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +111,7 @@ class GraphAnswer:
 
 
 Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText
-Reply: TypeAlias = Result | Indexing | Failed | GraphAnswer
+Reply: TypeAlias = Result | Outline | Indexing | Failed | GraphAnswer
 
 
 def pack(message: Request | Reply) -> bytes:

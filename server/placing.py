@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
+from stitchcuda.analysis.order.timeline import Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
 from stitchcuda.analysis.rules.finding import Finding
 from stitchcuda.analysis.syntax.text import LineIndex
@@ -47,12 +47,10 @@ _STAGE_WORDS = {
 _AFTER_LIMIT = 6
 
 
-def place(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes], read: Read) -> dict[str, FileFacts]:
-    """Facts of the files `paths`, whose analysed text is in `texts`; other files' text comes from `read`."""
+def place_findings(analysis: Any, paths: Iterable[str]) -> dict[str, FileFacts]:
+    """Findings and problems of the files `paths`."""
     program: Program = analysis.program
     wanted = set(paths)
-    lines = _Lines(texts, read)
-    ops = _ops_by_path(analysis.timelines, wanted)
     defaults = _default_codes()
     findings: dict[str, list[PlacedFinding]] = {path: [] for path in wanted}
     for finding in analysis.findings:
@@ -64,11 +62,25 @@ def place(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes], read:
         path: FileFacts(
             path=path,
             findings=tuple(findings[path]),
-            launches=tuple(_launches(ops[path], program, lines)),
-            functions=tuple(_functions(path, ops[path], program)),
             problems=tuple(
                 ProblemFact(p.path, p.line, p.what, p.consequence) for p in analysis.problems if p.path == path
             ),
+        )
+        for path in wanted
+    }
+
+
+def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes], read: Read) -> dict[str, FileFacts]:
+    """Launches and functions of the files `paths`, whose analysed text is in `texts`; other text comes from `read`."""
+    program: Program = analysis.program
+    wanted = set(paths)
+    lines = _Lines(texts, read)
+    ops = _ops_by_path(analysis.timelines, wanted)
+    return {
+        path: FileFacts(
+            path=path,
+            launches=tuple(_launches(ops[path], program, lines)),
+            functions=tuple(_functions(path, ops[path], program)),
         )
         for path in wanted
     }
@@ -102,6 +114,21 @@ class _Lines:
             index = LineIndex.of(self._texts.get(place.path) or self._read(place.path) or b"")
             self._indexes[place.path] = index
         return index.line_at(place.start) + 1
+
+
+class _Edges:
+    """The edges of each timeline by their target."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, dict[int, list[Edge]]] = {}
+
+    def into(self, timeline: Timeline, op: int) -> list[Edge]:
+        by_target = self._known.get(id(timeline))
+        if by_target is None:
+            by_target = self._known[id(timeline)] = {}
+            for edge in timeline.edges:
+                by_target.setdefault(edge.target, []).append(edge)
+        return by_target.get(op, [])
 
 
 @dataclass
@@ -165,6 +192,7 @@ def _finding(finding: Finding, program: Program, defaults: Mapping[str, bool]) -
 
 
 def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Lines) -> Iterable[LaunchFact]:
+    edges = _Edges()
     for site, found in sites.items():
         where = _located(program, site) if found.op.kind is ApiKind.LAUNCH else None
         if where is None:
@@ -180,8 +208,8 @@ def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Line
                 (reads if access.mode is Mode.READ else writes).add(name)
                 if access.mode is Mode.ATOMIC:
                     reads.add(name)
-            for edge in timeline.edges:
-                if edge.target == op.id and len(after) < _AFTER_LIMIT:
+            for edge in edges.into(timeline, op.id):
+                if len(after) < _AFTER_LIMIT:
                     after.add(_after_words(timeline.ops[edge.source], edge.why, where, program, lines))
         yield LaunchFact(
             place=where,

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
-def code_lenses(ls: StitchServer, params: t.CodeLensParams) -> list[t.CodeLens]:
-    view = ls.view(params.text_document.uri) if ls.settings.codeLens else None
+async def code_lenses(ls: StitchServer, params: t.CodeLensParams) -> list[t.CodeLens]:
+    view = await ls.outline(params.text_document.uri) if ls.settings.codeLens else None
     lenses: list[t.CodeLens] = []
     for function in view.facts.functions if view is not None else ():
         if function.kernel or not function.launches or view is None:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
-def document_symbols(
+async def document_symbols(
     ls: StitchServer, params: t.DocumentSymbolParams
 ) -> list[t.DocumentSymbol] | list[t.SymbolInformation]:
-    view = ls.view(params.text_document.uri)
+    view = await ls.outline(params.text_document.uri)
     if view is None:
         return []
     symbols = [s for f in view.facts.functions if (s := _symbol(view, f)) is not None]

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
-def hover(ls: StitchServer, params: t.HoverParams) -> t.Hover | None:
-    view = ls.view(params.text_document.uri) if ls.settings.hover else None
+async def hover(ls: StitchServer, params: t.HoverParams) -> t.Hover | None:
+    view = await ls.outline(params.text_document.uri) if ls.settings.hover else None
     if view is None:
         return None
     at = from_position(view.document, params.position, view.encoding)

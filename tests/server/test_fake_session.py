@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import Future
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -331,6 +332,54 @@ async def test_misfits_are_ignored_quietly(capfd: pytest.CaptureFixture[str]) ->
         await diagnostics(editor, URI, 0)
         assert not editor.client.messages
     assert "Traceback" not in capfd.readouterr().err
+
+
+def big_program(folder: Path) -> str:
+    """A folder with more than is read at once; returns the URI of its first file."""
+    for n in range(8):
+        (folder / f"part{n}.cu").write_text(f"void f{n}() {{}}\n" + "// filler\n" * 8000, encoding="utf-8")
+    (folder / "a.cu").write_text(TEXT, encoding="utf-8")
+    return (folder / "a.cu").as_uri()
+
+
+@pytest.mark.parametrize("name", ["visual_studio_code", "vscode", "neovim", "bare"])
+async def test_indexing_shows_progress(name: str, tmp_path: Path) -> None:
+    uri = big_program(tmp_path)
+    async with editor_session(name, options=NOW, root=tmp_path) as editor:
+        editor.open(uri, TEXT)
+        await diagnostics(editor, uri, 1)
+        if name == "bare":
+            said = await until(lambda: [m.message for m in editor.client.log_messages][1:] or None)
+            assert said == [f"Indexing {tmp_path.name}: done"]
+            assert not editor.client.progress_reports
+            return
+        reports = await until(lambda: next(iter(editor.client.progress_reports.values()), None))
+        await until(lambda: isinstance(reports[-1], t.WorkDoneProgressEnd) if reports else None)
+        assert isinstance(reports[0], t.WorkDoneProgressBegin) and reports[0].cancellable
+        steps = [r.percentage for r in reports[1:-1] if isinstance(r, t.WorkDoneProgressReport)]
+        assert len(steps) == len(reports) - 2 and steps == sorted(steps, key=lambda p: p or 0)
+        await diagnostics(editor, uri, 1)
+        (job,) = (await editor.command("stitchcuda.status"))["jobs"]
+        assert job["state"] == "done"
+
+
+@pytest.mark.parametrize("way", ["command", "progress"])
+async def test_indexing_can_be_cancelled(way: str, tmp_path: Path) -> None:
+    uri = big_program(tmp_path)
+    (tmp_path / "part0.cu").write_text("// SLOW\n" * 20000, encoding="utf-8")
+    async with editor_session(options=NOW, root=tmp_path) as editor:
+        editor.open(uri, TEXT)
+        await diagnostics(editor, uri, 1)
+        token, reports = await until(lambda: next(iter(editor.client.progress_reports.items()), None))
+        await until(lambda: len(reports) > 1 or None)
+        if way == "command":
+            (job,) = (await editor.command("stitchcuda.status"))["jobs"]
+            assert await editor.command("stitchcuda.cancel", job["id"]) is True
+        else:
+            editor.client.window_work_done_progress_cancel(t.WorkDoneProgressCancelParams(token=token))
+        await until(lambda: isinstance(reports[-1], t.WorkDoneProgressEnd) or None, seconds=1)
+        end: object = reports[-1]
+        assert isinstance(end, t.WorkDoneProgressEnd) and end.message == "cancelled"
 
 
 async def test_real_changes_reach_the_store_as_they_were_made() -> None:

@@ -156,9 +156,8 @@ def test_tcp() -> None:
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
     assert process.stderr is not None
     port = int(process.stderr.readline().rsplit(b":", 1)[1])
-    with socket.create_connection(("127.0.0.1", port), 5) as connection, connection.makefile("rwb") as stream:
-        stream.write(message(id=1, method="initialize", params={"processId": None, "capabilities": {}}))
-        stream.flush()
+    with socket.create_connection(("127.0.0.1", port), 5) as connection, connection.makefile("rb") as stream:
+        connection.sendall(message(id=1, method="initialize", params={"processId": None, "capabilities": {}}))
         assert "capabilities" in answer_to(stream, 1)["result"]
     assert process.wait(2) == 1
     process.stderr.close()

@@ -135,7 +135,8 @@ async def test_a_python_file() -> None:
         editor.open("file:///project/a.py", text, "python")
         (race,) = await diagnostics(editor, "file:///project/a.py", ["stream-race-raw"])
         assert race.range.start.line == 9
-        suppress = (await editor.actions("file:///project/a.py", race.range))[-2]
+        offered = await editor.actions("file:///project/a.py", race.range)
+        suppress = next(a for a in offered if a.title.startswith("Suppress"))
         resolved = await editor.client.code_action_resolve_async(suppress)
         assert resolved.edit is not None
         editor.apply(resolved.edit)
@@ -185,10 +186,6 @@ async def test_a_program_of_several_files(name: str, tmp_path: Path) -> None:
         assert editor.at(main, race.range).startswith("scale<<<")
         assert race.related_information
         assert race.related_information[0].location.uri == upload
-        if name != "neovim":
-            reports = await until(lambda: next(iter(editor.client.progress_reports.values()), None))
-            kinds = await until(lambda: _ended([type(r).__name__ for r in reports]))
-            assert kinds[0] == "WorkDoneProgressBegin" and kinds.count("WorkDoneProgressBegin") == 1
 
         editor.open(upload, UPLOAD)
         editor.replace(upload, waiting)
@@ -198,10 +195,6 @@ async def test_a_program_of_several_files(name: str, tmp_path: Path) -> None:
         changed = t.FileEvent(uri=upload, type=t.FileChangeType.Changed)
         editor.client.workspace_did_change_watched_files(t.DidChangeWatchedFilesParams(changes=[changed]))
         await diagnostics(editor, main, ["stream-race-raw"])
-
-
-def _ended(kinds: list[str]) -> list[str] | None:
-    return kinds if "WorkDoneProgressEnd" in kinds else None
 
 
 async def test_an_include_is_read_from_the_editor_when_it_is_open_there(tmp_path: Path) -> None:
