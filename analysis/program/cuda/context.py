@@ -51,7 +51,7 @@ class Environment:
     """The names a function's lowering may depend on besides its own text."""
 
     macros: Mapping[str, MacroDef] = field(default_factory=dict)
-    functions: frozenset[str] = frozenset()  # defined or declared in this file
+    functions: frozenset[str] = frozenset()  # defined or declared in this file, of those spelled like CUDA's
     records: frozenset[str] = frozenset()  # unqualified names of this file's classes
 
 

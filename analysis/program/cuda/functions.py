@@ -76,17 +76,17 @@ class LoweringCache:
 
     by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
     by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
-    tables: dict[str, tuple[dict[bytes, bytes], int]] = field(default_factory=dict)
+    tables: dict[str, tuple[Environment, int]] = field(default_factory=dict)
     hits: int = 0
     misses: int = 0
 
-    def table_id(self, path: str, table: dict[bytes, bytes]) -> int:
-        """A number that stands for the meaning of all names, the same while nothing changes."""
+    def table_id(self, path: str, environment: Environment) -> int:
+        """A number that stands for the meaning of all names of a file, the same while nothing changes."""
         known = self.tables.get(path)
-        if known is not None and known[0] == table:
+        if known is not None and known[0] == environment:
             return known[1]
         number = 1 + max((n for _, n in self.tables.values()), default=0)
-        self.tables[path] = (table, number)
+        self.tables[path] = (environment, number)
         return number
 
     def trim(self) -> None:
@@ -139,8 +139,8 @@ class FunctionLowering:
         self.syntax = syntax
         self.environment = environment
         self.cache = cache
-        self.stamps = _stamps(environment)
-        self.table = cache.table_id(path, self.stamps)
+        self.stamps: dict[bytes, bytes] = {}  # what a name means, for the names asked for
+        self.table = cache.table_id(path, environment)
         self.space_macros = [
             (name.encode(), macro.body)
             for name, macro in environment.macros.items()
@@ -182,11 +182,14 @@ class FunctionLowering:
         return known
 
     def names_digest(self, text: bytes) -> bytes:
-        """What the names of a text that are macros, classes or overridden API functions mean."""
-        hits = self.stamps.keys() & set(_WORD.findall(text))
+        """What the names of a text that are macros, classes or functions of the file spelled like CUDA's mean."""
         total = blake2b(digest_size=16)
-        for name in sorted(hits):
-            total.update(name + b"\0" + self.stamps[name] + b"\0")
+        for name in sorted(set(_WORD.findall(text))):
+            stamp = self.stamps.get(name)
+            if stamp is None:
+                stamp = self.stamps[name] = _stamp(name.decode(), self.environment)
+            if stamp:
+                total.update(name + b"\0" + stamp + b"\0")
         return total.digest()
 
     def lower(self, item: FunctionItem, shell: Shell, digest: str) -> Lowered:
@@ -327,18 +330,16 @@ def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
     return found
 
 
-def _stamps(environment: Environment) -> dict[bytes, bytes]:
-    """For each name whose meaning changes how a function is lowered, what it means."""
-    stamps: dict[bytes, bytes] = {}
-    for name in environment.functions:
-        if api.lookup(name, 1) is not None or api.looks_like_cuda(name):
-            stamps[name.encode()] = b"function"
-    for name in environment.records:
-        stamps[name.encode()] = b"record"
-    macros = environment.macros
-    for name, macro in macros.items():
-        stamps[name.encode()] = _closure(macro, macros)
-    return stamps
+def _stamp(name: str, environment: Environment) -> bytes:
+    """What a name means, as far as lowering depends on it; empty for ordinary names."""
+    macro = environment.macros.get(name)
+    if macro is not None:
+        return _closure(macro, environment.macros)
+    if name in environment.records:
+        return b"record"
+    if name in environment.functions and (api.lookup(name, 1) is not None or api.looks_like_cuda(name)):
+        return b"function"
+    return b""
 
 
 def _closure(macro: MacroDef, macros: Mapping[str, MacroDef]) -> bytes:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
+from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import dispatch, literals
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
@@ -42,7 +43,8 @@ def lower_module(
     found = outline(scratch, syntax.root)
     records = frozenset(name.rpartition("::")[2] for _, _, name in found.record_nodes)
     shells = [shell_of(scratch, item) for item in found.functions]
-    functions = frozenset(name for name, _, _, _ in shells)
+    # Only names that could be taken for CUDA's matter: a new helper function must not change what others depend on.
+    functions = frozenset(n for n, _, _, _ in shells if api.looks_like_cuda(n) or api.lookup(n, 1) is not None)
     environment = Environment(table, functions, records)
     cx = Context(syntax.text, 0, environment, Tally())
     complete(cx, found)

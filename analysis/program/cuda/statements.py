@@ -18,6 +18,7 @@ from stitchcuda.analysis.program.ir import (
     Goto,
     If,
     Label,
+    Lambda,
     Loop,
     Name,
     Opaque,
@@ -71,7 +72,11 @@ def headed_block(cx: Context, node: Node, out: list[Stmt]) -> None:
     declarator = node.child_by_field_id(g.F_DECLARATOR)
     body = node.child_by_field_id(g.F_BODY)
     if body is None or declarator is None or node.child_by_field_id(g.F_TYPE) is not None:
-        out.append(Evaluate(cx.span(node), cx.opaque(node, "function definition")))
+        # Not run here: braces went wrong before it. A lambda that nobody calls keeps what is in it.
+        inside = (
+            (Lambda(cx.span(node), (), block(cx, body)),) if body is not None and body.kind_id == g.COMPOUND else ()
+        )
+        out.append(Evaluate(cx.span(node), Opaque(cx.span(node), "function definition", inside)))
         return
     if macros.expand_header(cx, declarator, body, out):
         return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stitchcuda.analysis.program.cuda import lower_module
+from stitchcuda.analysis.program.cuda import collect_macros, lower_module
 from stitchcuda.analysis.program.ir import Api, Launch
 from stitchcuda.analysis.program.link import link
 
@@ -34,6 +36,7 @@ static void run(Engine& e, float* d, float* h, int n) {
 }
 int main() { Engine e; run(e, nullptr, new float[4], 4); return 0; }
 """
+MACROS = (b"CHECK", b"FOR", b"LAUNCH", b"DE")
 PIECES = [
     "{",
     "}",
@@ -75,9 +78,15 @@ def mutated(draw: st.DrawFn) -> bytes:
 @given(mutated())
 def test_mutations(text: bytes) -> None:
     module = lower_module("a.cu", text)
+    macros = collect_macros(text)
     for owner, node in nodes(module):
         start, end = node.span
         assert 0 <= start <= end <= owner.span[1], (owner.name, node)
+        if isinstance(node, Api):
+            written = text[owner.base + node.name_span[0] : owner.base + node.name_span[1]]
+            first = re.match(rb"\w*", text[owner.base + node.name_span[0] :])
+            invocation = first is not None and first.group(0).decode("utf-8", "replace") in macros
+            assert written.decode("utf-8", "replace") == node.name or invocation, (written, node)
     for owner in module.functions:
         assert 0 <= owner.base <= owner.base + owner.span[1] <= len(text) + 1
     link([module])
@@ -96,7 +105,7 @@ def test_names_stand_where_they_are_said_to() -> None:
     for owner, node in cuda_nodes(module):
         if isinstance(node, Api):
             start, end = owner.base + node.name_span[0], owner.base + node.name_span[1]
-            if text[owner.base + node.span[0] :].startswith((b"CHECK", b"FOR", b"LAUNCH", b"DE")):
+            if text[owner.base + node.span[0] :].startswith(MACROS):
                 continue
             assert text[start:end].decode() == node.name
             seen.append(node.name)
