@@ -36,7 +36,8 @@ cudaStreamSynchronize(s);
 
 The fix deletes the wait. Results stay the same. An error of the awaited work is reported by the next wait instead of
 this one. A wait is left alone when it precedes a host access, a release, a time measurement, an error query, a kernel
-that prints or asserts, work on other streams, unknown code, or the end of the program or entry function.
+that prints or asserts, work on other streams, unknown code, or the end of the program or of its function (which then
+promises its callers to be done), and in destructors.
 
 ## References
 
@@ -60,6 +61,7 @@ from stitchcuda.analysis.rules.waits import (
     newly_done,
     nothing_between,
     plain_statement,
+    promises_completion,
     quiet,
     region_is_plain,
     waits_for,
@@ -102,6 +104,8 @@ def _candidate(given: RuleInput, wait: Op, work: int) -> bool:
     line = given.timeline
     body = plain_statement(given, wait)
     if body is None or not wait.certain or line.cuts or checked_next(body, wait, given.program):
+        return False
+    if wait.calls and promises_completion(body, wait):
         return False
     printed = line.earlier[wait.id] & work
     return bool(wait.waits & work) and all(quiet(given.program, line, line.ops[k]) for k in members(printed))

@@ -31,6 +31,7 @@ from stitchcuda.analysis.program.ir import (
     Name,
     PreprocIf,
     Program,
+    Return,
     Site,
     Span,
     Stmt,
@@ -178,6 +179,15 @@ def plain_statement(given: RuleInput, wait: Op) -> Body | None:
     start = wait.site.span[0]
     lead = body.text[max(body.text.rfind(mark, 0, start) for mark in (b";", b"{", b"}")) + 1 : start]
     return None if _USED.search(re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", lead, flags=re.DOTALL)) else body
+
+
+def promises_completion(body: Body, wait: Op) -> bool:
+    """The wait is the last thing its function does, or stands in a destructor: other callers may count on it."""
+    if body.function.name.startswith("~") or body.function.body is None:
+        return True
+    outermost = edits.statements(body, wait.site.span)[0][0]
+    behind = [s for s in body.function.body.body if s.span[0] >= outermost.span[1] and not isinstance(s, Return)]
+    return not behind
 
 
 def checked_next(body: Body, wait: Op, program: Program) -> bool:
