@@ -1,0 +1,149 @@
+"""Share of host functions with CUDA calls of which the analysis resolves every operation, and what the others lack.
+
+    python benchmarks/resolution.py TREE...
+
+A function counts as resolved when every operation written in it, on every call path that was followed, has a known stream
+(traced to its creation or to a default stream, through the parameters of every caller) and known memory (traced to its
+allocation or declaration), and its kernels are known. Functions that nobody calls, `main` aside, have streams and
+pointers from outside by their nature: they are a column of their own and do not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from itertools import chain
+
+from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
+from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.ir import ApiKind, Function, Program
+from stitchcuda.server.cli import inputs, programs
+
+KNOWN_STREAMS = (StreamKind.CREATED, StreamKind.LEGACY, StreamKind.PER_THREAD)
+KNOWN_ORIGINS = ("alloc", "local", "global")
+NOT_EXECUTED = "never executed: not reached from an entry, or the analysis stopped before it"
+OUTSIDE = "a parameter of a function that nobody calls"
+
+
+@dataclass
+class Tally:
+    functions: int = 0
+    uncalled: int = 0
+    resolved: int = 0
+    lacking: Counter[str] = field(default_factory=Counter)  # reason -> functions
+    first: dict[str, list[str]] = field(default_factory=dict)  # reason -> examples
+
+    def add(self, other: Tally) -> None:
+        self.functions += other.functions
+        self.uncalled += other.uncalled
+        self.resolved += other.resolved
+        self.lacking.update(other.lacking)
+        for reason, examples in other.first.items():
+            self.first.setdefault(reason, []).extend(examples)
+
+
+def lacks(timeline: Timeline, program: Program, op: Op) -> Iterator[str]:
+    """What is not known about one operation."""
+    if op.stream is not None:
+        stream = timeline.streams[op.stream]
+        if stream.kind is StreamKind.PARAMETER:
+            yield f"stream: {OUTSIDE}"
+        elif stream.kind not in KNOWN_STREAMS:
+            yield "stream: not known"
+    for access in op.accesses:
+        buffer = timeline.buffers[access.buffer]
+        if buffer.origin == "parameter":
+            yield f"memory: {OUTSIDE}"
+        elif buffer.origin not in KNOWN_ORIGINS or buffer.memory is Memory.UNKNOWN:
+            yield "memory: not known"
+    touched = {access.via for access in op.accesses}
+    if op.kind is ApiKind.LAUNCH:
+        kernels = [u for u in program.by_name.get(op.kernel, ()) if program.functions[u].space == "global"]
+        if not kernels:
+            yield "kernel: its definition is not in the program"
+        elif not any({e.name for e in kernel_effects(program, u).params} <= touched for u in kernels):
+            yield "memory: an argument of the kernel is not known"
+    elif op.kind is ApiKind.COPY and len(touched) < 2:
+        yield "memory: one side of a copy is not known"
+    elif op.kind in (ApiKind.MEMSET, ApiKind.FREE, ApiKind.HOST_FREE) and not touched:
+        yield "memory: the operand is not known"
+
+
+def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program: Program) -> Tally:
+    ops: dict[str, list[tuple[Timeline, Op]]] = {}
+    for timeline in timelines:
+        for op in timeline.ops:
+            ops.setdefault(op.function, []).append((timeline, op))
+    result = Tally()
+    for function in functions:
+        result.functions += 1
+        if not program.callers.get(function.uid) and function.name not in ("main", "<module>"):
+            result.uncalled += 1
+            continue
+        found = ops.get(function.uid, [])
+        reasons = {reason for timeline, op in found for reason in lacks(timeline, program, op)}
+        if not found:
+            reasons = {NOT_EXECUTED}
+        if not reasons:
+            result.resolved += 1
+        for reason in reasons:
+            result.lacking[reason] += 1
+            result.first.setdefault(reason, []).append(f"{function.path}: {function.qualified}")
+    return result
+
+
+def one_program(group: programs.Group) -> Tally:
+    index = Index()
+    for path in chain(group.sources, group.context):
+        text = inputs.read(path).text
+        if text is not None:
+            index.put(path, text)
+    analysis = index.analyse()
+    own = set(group.sources)
+    functions = [
+        f
+        for f in analysis.program.functions.values()
+        if f.host_cuda_calls and f.body is not None and f.path in own and f.space in ("host", "host_device")
+    ]
+    return tally(functions, analysis.timelines, analysis.program)
+
+
+def report(tree: str, total: Tally, programs_: int, seconds: float, examples: int) -> None:
+    counted = total.functions - total.uncalled
+    share = f"{100 * total.resolved / counted:.1f} %" if counted else "-"
+    print(f"{tree}: {programs_} programs, {seconds:.0f} s")
+    print(f"  host functions with CUDA calls  {total.functions}")
+    print(f"  nobody calls them (not counted) {total.uncalled}")
+    print(f"  every operation resolved        {total.resolved} of {counted} = {share}")
+    for reason, count in total.lacking.most_common():
+        print(f"    {count:5}  {reason}")
+        for example in total.first[reason][:examples]:
+            print(f"             {example}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("trees", nargs="+", metavar="TREE")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--examples", type=int, default=0, help="functions to name for each reason")
+    arguments = parser.parse_args()
+    for tree in arguments.trees:
+        start = time.monotonic()
+        groups = programs.plan(inputs.find([tree]).files, [tree]).groups
+        total = Tally()
+        with ProcessPoolExecutor(arguments.jobs) as pool:
+            for part in pool.map(one_program, groups, chunksize=4):
+                total.add(part)
+        report(tree, total, len(groups), time.monotonic() - start, arguments.examples)
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
