@@ -7,20 +7,15 @@ from dataclasses import replace
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
 from stitchcuda.analysis.order.names import (
-    CONTAINERS,
     CUDA_CONSTANTS,
-    DEVICE_CONTAINERS,
-    EVENT_TYPES,
     NUMBERS,
-    SMART_POINTERS,
-    STREAM_TYPES,
-    Names,
     plain,
 )
-from stitchcuda.analysis.order.recorder import LEGACY_STREAM, Options, OutOfEffort, Recorder
+from stitchcuda.analysis.order.places import Places, pointee_of_container
+from stitchcuda.analysis.order.recorder import LEGACY_STREAM, OutOfEffort
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
-from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Range, Shape, StreamKind
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.timeline import Mode, StreamKind
 from stitchcuda.analysis.order.values import (
     Closure,
     Code,
@@ -28,35 +23,22 @@ from stitchcuda.analysis.order.values import (
     Identity,
     Instance,
     Num,
-    Object,
     Place,
     Pointer,
-    Reference,
-    Step,
     Struct,
     Text,
     Unknown,
     Value,
-    pointee,
     size_of,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
-
-GAP = "+"  # ends the name of the unknown distance between two iterations
-ANYWHERE = Range()
-HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
+from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
 
 
-class Expressions(Recorder):
+class Expressions(Places):
     """Evaluates; calls, launches and API calls are left to the layer above (`call`, `launch`, `api`)."""
 
-    def __init__(self, program: Program, options: Options) -> None:
-        super().__init__(program, options)
-        self.names = Names.of(program)
-        self.steps = 0
-
-    # the layers above ------------------------------------------------------------------------------------------------
+    _constant_depth = 0
 
     def call(self, expr: ir.Call, state: State) -> Value:
         raise NotImplementedError
@@ -69,8 +51,6 @@ class Expressions(Recorder):
 
     def api(self, expr: ir.Api, state: State) -> Value:
         raise NotImplementedError
-
-    # values ----------------------------------------------------------------------------------------------------------
 
     def evaluate(self, expr: Expr, state: State) -> Value:
         """The value of an expression; its effects happen in `state`."""
@@ -218,45 +198,6 @@ class Expressions(Recorder):
             type = self.static_type(operand, state)
         return self.size(type) or symbol(f"sizeof({type.name if type else '?'})")
 
-    def size(self, type: TypeRef | None, depth: int = 0) -> Poly | None:
-        """Bytes of a type, records included (without padding); None when not known."""
-        resolved = self.names.resolve(self.bound_type(type))
-        if resolved is None or depth > 6:
-            return None
-        if resolved.dims:
-            one = self.size(pointee(resolved), depth + 1)
-            first = resolved.dims[0]
-            if one is None or first is None:
-                return None
-            count = self.evaluate(first, State())
-            return one * count.value if isinstance(count, Num) else None
-        plain_size = size_of(resolved)
-        if plain_size is not None:
-            return number(plain_size)
-        record = self.names.record(resolved)
-        if record is None or not record.fields:
-            return None
-        total = ZERO
-        for declaration in record.fields:
-            one = self.size(declaration.type, depth + 1)
-            if one is None:
-                return symbol(f"sizeof({record.name})")
-            total = total + one
-        return total
-
-    def bound_type(self, type: TypeRef | None) -> TypeRef | None:
-        """A type with the template parameters of the running call filled in."""
-        if type is not None and self.frames and type.name in self.frame.types:
-            bound = self.frame.types[type.name]
-            return replace(
-                bound,
-                pointer=bound.pointer + type.pointer,
-                reference=type.reference,
-                const=type.const or bound.const,
-                dims=type.dims or bound.dims,
-            )
-        return type
-
     def static_type(self, expr: Expr, state: State) -> TypeRef | None:
         """The declared type of an lvalue expression, as far as known."""
         if isinstance(expr, ir.Name | ir.Member | ir.Index | ir.Deref):
@@ -265,53 +206,6 @@ class Expressions(Recorder):
         if isinstance(expr, ir.Cast):
             return expr.type
         return None
-
-    def cast(self, value: Value, type: TypeRef) -> Value:
-        resolved = self.names.resolve(self.bound_type(type))
-        if isinstance(value, Pointer) and resolved is not None and resolved.pointer:
-            return self.retype(value, pointee(resolved))
-        return value
-
-    def retype(self, pointer: Pointer, target: TypeRef | None) -> Pointer:
-        """The pointer seen as one to elements of another type: its index is rescaled when the sizes allow it."""
-        if target is None or (target.name == "void" and not target.pointer):
-            return pointer
-        size = self.size(target)
-        new = size.constant if size is not None else None
-        if new is None or new == pointer.element:
-            return pointer
-        index = pointer.index
-        if pointer.element is not None and index is not None and index.terms:
-            index = arithmetic.divide(index * number(pointer.element), number(new))
-        return replace(pointer, element=new, index=index)
-
-    # names -----------------------------------------------------------------------------------------------------------
-
-    def variable(self, name: str) -> Place | None:
-        """The place of a local variable, a member of `this`, or a global."""
-        frame = self.frame
-        for scope in reversed(frame.scopes):
-            if name in scope:
-                return scope[name]
-        if frame.this is not None and (name == "this" or self._has_field(frame.this, name)):
-            return frame.this if name == "this" else frame.this.field(name)
-        found = self.names.global_seen_from(frame.function.path, name)
-        return None if found is None else self._global(*found)
-
-    def _has_field(self, place: Place, name: str) -> bool:
-        record = self.names.record(self.names.resolve(self.type_of(place)))
-        return record is not None and self.names.field_type(record, name) is not None
-
-    def _global(self, path: str, declaration: ir.Declare) -> Place:
-        memory = {"device": Memory.SYMBOL, "constant": Memory.SYMBOL, "managed": Memory.MANAGED}.get(
-            declaration.space, Memory.PAGEABLE
-        )
-        identity = Identity("global", path, "", declaration.span[0], declaration.span[1], (), (), declaration.name)
-        obj = self.object_for(
-            identity, plain(declaration.name), type=declaration.type, origin="global", memory=memory,
-            size=None if declaration.type.reference else self.size(declaration.type),
-        )  # fmt: skip
-        return Place(obj.id)
 
     def _name(self, expr: ir.Name, state: State) -> Value:
         name = expr.name
@@ -347,10 +241,9 @@ class Expressions(Recorder):
             return Code(uids, None, name)
         return Num(symbol(name)) if name.isupper() else Unknown(name)
 
-    _constant_depth = 0
-
     def functions_named(self, expr: ir.Name) -> tuple[str, ...]:
-        return self.program.by_name.get(plain(expr.name), ())
+        name = plain(expr.name)
+        return self.program.by_name.get(name) or self.program.declarations.get(name, ())
 
     def _global_initial(self, place: Place, state: State) -> Value | None:
         """The value of a global that was not written yet: its initialiser when it cannot change."""
@@ -367,17 +260,6 @@ class Expressions(Recorder):
             return self.evaluate(declaration.init, state)
         finally:
             self._constant_depth -= 1
-
-    # places ----------------------------------------------------------------------------------------------------------
-
-    def follow(self, state: State, place: Place) -> Place:
-        """Through reference variables."""
-        for _ in range(8):
-            value = state.load(place)
-            if not isinstance(value, Reference):
-                return place
-            place = value.place
-        return place
 
     def locate(self, expr: Expr, state: State) -> Place | None:
         """The place that an lvalue expression denotes; None when it is not known."""
@@ -413,14 +295,6 @@ class Expressions(Recorder):
                 return self.pointed(self.evaluate(operand, state), state)
         return None
 
-    def place_of_value(self, value: Value) -> Place | None:
-        match value:
-            case Reference(place=place) | Struct(place=place):
-                return place
-            case Instance(object=obj):
-                return Place(obj)
-        return None
-
     def _base_of_member(self, base: Expr, state: State) -> Place | None:
         place = self.locate(base, state)
         if place is None:
@@ -444,30 +318,6 @@ class Expressions(Recorder):
             value = self.load(state, place)
         return self.element_of(value, index, state)
 
-    def element_of(self, value: Value, index: Poly, state: State) -> Place | None:
-        match value:
-            case Pointer(place=place, array=True, index=first):
-                step = symbol(self.fresh("any")) if first is None else first + index
-                return self.follow(state, place.element(step))
-            case Pointer(place=place):
-                return place if not index.terms else self.follow(state, place.element(index))
-            case Instance(object=obj):
-                return self.follow(state, Place(obj, (index,)))
-            case Struct(place=place):
-                return self.follow(state, place.element(index))
-        return None
-
-    def pointed(self, value: Value, state: State) -> Place | None:
-        """`*value`."""
-        match value:
-            case Pointer():
-                return self.element_of(value, ZERO, state)
-            case Instance(object=obj):
-                return Place(obj)
-            case Reference(place=place) | Struct(place=place):
-                return place
-        return None
-
     def _address(self, operand: Expr, state: State) -> Value:
         if isinstance(operand, ir.Index):
             base = self.locate(operand.base, state)
@@ -488,233 +338,6 @@ class Expressions(Recorder):
         type = self.names.resolve(self.bound_type(self.type_of(place)))
         size = self.size(type)
         return Pointer(place, False, ZERO, size.constant if size is not None else None)
-
-    # memory ----------------------------------------------------------------------------------------------------------
-
-    def type_of(self, place: Place) -> TypeRef | None:
-        """The declared type of what a place holds."""
-        type = self.objects[place.object].type
-        if type is not None and type.reference:
-            type = replace(type, reference=False)
-        for position, step in enumerate(place.path):
-            type = self.names.resolve(self.bound_type(type))
-            if type is None:
-                return None
-            if isinstance(step, str):
-                record = self.names.record(type)
-                type = self.names.field_type(record, step) if record is not None else None
-            elif type.dims or type.pointer:
-                type = pointee(type)
-            elif plain(type.name) in CONTAINERS | DEVICE_CONTAINERS and type.args:
-                type = type.args[0]
-            elif position == 0 and self.objects[place.object].identity.kind in ("new", "alloc", "outside"):
-                continue  # the object's type is already that of its elements
-            else:
-                return None
-        return type
-
-    def load(self, state: State, place: Place) -> Value:
-        """What a place holds; made up on the spot when nothing was stored there."""
-        place = self.follow(state, place)
-        value = state.load(place)
-        if value is not None:
-            return value
-        type = self.names.resolve(self.bound_type(self.type_of(place)))
-        if type is not None and type.dims:
-            size = self.size(pointee(type))
-            return Pointer(place, True, ZERO, size.constant if size is not None else None)
-        held = self._from_family(state, place)
-        if held is not None:
-            return held
-        if self.names.record(type) is not None or any(path for path, _ in state.below(place)):
-            return Struct(place)
-        return self._outside(state, place, type)
-
-    def _from_family(self, state: State, place: Place) -> Value | None:
-        """The value stored at another index of the same array, carried over to this index: what an earlier loop put at
-        `a[i]` for every i stands, with i replaced, at `a[j]`."""
-        entries = state.memory.get(place.object)
-        if not entries or not any(isinstance(s, Poly) for s in place.path):
-            return None
-        fallback: Value | None = None
-        for path, value in entries.items():
-            if len(path) != len(place.path):
-                continue
-            values = self._index_map(path, place.path)
-            if values is None:
-                continue
-            if values:
-                return self.substitute(value, values)
-            fallback = fallback or self._generalised(path, place.path, value)
-        return fallback
-
-    @staticmethod
-    def _index_map(stored: tuple[Step, ...], wanted: tuple[Step, ...]) -> dict[str, Poly] | None:
-        """How to rename loop counters so that `stored` becomes `wanted`; {} when indexes differ in another way; None
-        when they are different fields."""
-        values: dict[str, Poly] = {}
-        plainly = True
-        for a, b in zip(stored, wanted, strict=True):
-            if isinstance(a, str) or isinstance(b, str):
-                if a != b:
-                    return None
-            elif a != b:
-                if equal(a, b) is False and (a.constant is None or b.constant is not None):
-                    return None
-                if len(a.terms) == 1 and len(a.terms[0][0]) == 1 and a.terms[0][1] == 1:
-                    values[a.terms[0][0][0]] = b
-                else:
-                    plainly = False
-        return values if plainly else {}
-
-    def _generalised(self, stored: tuple[Step, ...], wanted: tuple[Step, ...], value: Value) -> Value | None:
-        """A value stored at constant index k and read at a symbolic one: when it was made in iteration k, it stands for
-        the one made in iteration `wanted`."""
-        constants = {
-            a.constant: b
-            for a, b in zip(stored, wanted, strict=True)
-            if isinstance(a, Poly) and isinstance(b, Poly) and a.constant is not None and b.constant is None
-        }
-        if len(constants) != 1:
-            return None
-        ((k, index),) = constants.items()
-        match value:
-            case Handle(kind="stream", id=id) if id in self._stream_identity:
-                old = self.streams[id]
-                identity = self._stream_identity[id]
-                if any(p.constant == k for p in identity.instance):
-                    moved = tuple(index if p.constant == k else p for p in identity.instance)
-                    made = self.stream_for(
-                        replace(identity, instance=moved), old.name, old.kind, old.blocking, old.flags, old.device
-                    )
-                    return Handle("stream", made)
-            case Handle(kind="event", id=id) if id in self._event_identity:
-                event = self.events[id]
-                known = self._event_identity[id]
-                if any(p.constant == k for p in known.instance):
-                    moved = tuple(index if p.constant == k else p for p in known.instance)
-                    return Handle("event", self.event_for(replace(known, instance=moved), event.name, event.timing))
-            case Pointer(place=place):
-                obj = self.objects[place.object]
-                if any(p.constant == k for p in obj.identity.instance):
-                    moved = tuple(index if p.constant == k else p for p in obj.identity.instance)
-                    twin = self.object_for(
-                        replace(obj.identity, instance=moved), obj.name, type=obj.type, origin=obj.origin,
-                        memory=Memory(obj.memory), size=obj.size, count=obj.count, device=obj.device,
-                        pooled=obj.pooled, alloc_op=obj.alloc_op,
-                    )  # fmt: skip
-                    return replace(value, place=Place(twin.id, place.path))
-        return None
-
-    def display(self, place: Place) -> str:
-        """A place in the user's words."""
-        text = self.objects[place.object].name
-        for step in place.path:
-            text += f".{step}" if isinstance(step, str) else f"[{index_text(step)}]"
-        return text
-
-    def _outside(self, state: State, place: Place, type: TypeRef | None) -> Value:
-        """The value of a variable that nothing in sight wrote. Parameters of an entry, fields of what they point to and
-        globals come from outside; a local is just uninitialised."""
-        obj = self.objects[place.object]
-        name = self.display(place)
-        outside = obj.origin in ("parameter", "global", "unknown") or obj.identity.kind in ("outside", "unknown")
-        key = f"{name}@{place.object}"
-        if type is not None and not type.pointer and not type.dims:
-            if type.name in STREAM_TYPES and outside:
-                identity = Identity("outside-stream", "", "", place.object, 0, (), (), name)
-                made = Handle("stream", self.stream_for(identity, name, StreamKind.PARAMETER, None))
-                state.store(place, made)
-                return made
-            if type.name in EVENT_TYPES and outside:
-                identity = Identity("outside-event", "", "", place.object, 0, (), (), name)
-                event = Handle("event", self.event_for(identity, name, None))
-                state.store(place, event)
-                return event
-            if type.name in NUMBERS and type.name not in ("float", "double", "bool"):
-                return Num(symbol(key))
-            if plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
-                return self.container(state, place, type)
-        if type is not None and outside and (type.pointer or plain(type.name) in SMART_POINTERS):
-            target = pointee(type) if type.pointer else (type.args[0] if type.args else None)
-            identity = Identity("outside", "", "", place.object, 0, (), (), name)
-            memory = Memory.UNKNOWN
-            behind = self.object_for(identity, name, type=target, origin="parameter", memory=memory)
-            size = self.size(target)
-            is_record = self.names.record(self.names.resolve(target)) is not None
-            pointer = Pointer(Place(behind.id), not is_record, ZERO, size.constant if size is not None else None)
-            state.store(place, pointer)
-            return pointer
-        return Unknown(key)
-
-    def container(self, state: State, place: Place, type: TypeRef, count: Poly | None = None) -> Instance:
-        """The contents of a container variable, made on first sight."""
-        obj = self.objects[place.object]
-        extra = "".join(f".{s}" for s in place.path)
-        on_device = plain(type.name) in DEVICE_CONTAINERS
-        identity = replace(obj.identity, kind="container", extra=f"{obj.identity.kind}{obj.identity.extra}{extra}")
-        if plain(type.name) == "array" and len(type.args) > 1 and count is None:
-            count = self._array_count(type)
-        element = self.size(pointee_of_container(type))
-        made = self.object_for(
-            identity,
-            self.display(place),
-            type=type,
-            origin="local",
-            memory=Memory.DEVICE if on_device else Memory.PAGEABLE,
-            count=count or symbol(f"{self.display(place)}.size@{place.object}"),
-        )
-        if made.size is None and element is not None and made.count is not None:
-            made.size = made.count * element
-        value = Instance(made.id)
-        state.store(place, value)
-        return value
-
-    def _array_count(self, type: TypeRef) -> Poly | None:
-        name = type.args[1].name
-        if name.isdigit():
-            return number(int(name))
-        value = self.evaluate(ir.Name((0, 0), name), State())
-        return value.value if isinstance(value, Num) else None
-
-    def store_value(self, state: State, place: Place, value: Value, type: TypeRef | None = None) -> None:
-        """Assigns: records are copied, containers too, pointers take the element size of the variable's type."""
-        type = self.names.resolve(self.bound_type(type or self.type_of(place)))
-        match value:
-            case Struct(place=source):
-                if source != place:
-                    self.copy_record(state, source, place)
-                return
-            case Pointer() if type is not None and (type.pointer or plain(type.name) in SMART_POINTERS):
-                value = self.retype(value, pointee(type) if type.pointer else (type.args[0] if type.args else None))
-                self._name_after(value, place)
-            case Reference(place=target):
-                value = self.load(state, target)
-        if place.path == () or not isinstance(value, Struct):
-            if self.names.record(type) is not None:
-                state.clear_below(place)
-            state.store(place, value)
-
-    def _name_after(self, pointer: Pointer, place: Place) -> None:
-        """An allocation made by a helper is known by the variable that its caller keeps it in."""
-        obj = self.objects[pointer.place.object]
-        depth = len(self.frame.calls)
-        if obj.origin == "alloc" and depth < obj.named_at and pointer.index == ZERO and not pointer.place.path:
-            obj.name = self.display(place)
-            obj.named_at = depth
-            self.refresh_buffer(obj.id)
-
-    def copy_record(self, state: State, source: Place, target: Place) -> None:
-        """Copies a record's contents; containers in it are copied too, as far as they are known by name."""
-        state.copy_below(source, target)
-        if next(state.below(target), None) is not None:
-            return
-        n = len(source.path)
-        for path, value in list(state.memory.get(source.object, {}).items()):
-            if len(path) > n:
-                values = self._index_map(path[:n], source.path)
-                if values:
-                    state.store(Place(target.object, target.path + path[n:]), self.substitute(value, values))
 
     def temporary(self, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> Value:
         """`T(args)`."""
@@ -744,61 +367,3 @@ class Expressions(Recorder):
         self.touch(state, place, Mode.WRITE, expr.target.span)
         self.store_value(state, place, value)
         return old if expr.post else value
-
-    # host access -----------------------------------------------------------------------------------------------------
-
-    def visible_to_device(self, state: State, obj: Object) -> bool:
-        """Whether a host access to the object can matter to device work."""
-        if obj.memory in HOST_VISIBLE:
-            return True
-        return obj.buffer is not None and obj.buffer in state.touched and obj.memory != Memory.DEVICE.value
-
-    def touch(self, state: State, place: Place, mode: Mode, span: Span) -> None:
-        """The host reads or writes what is stored at a place."""
-        obj = self.objects[place.object]
-        if not self.visible_to_device(state, obj):
-            return
-        span_range = Range()
-        if place.path and isinstance(place.path[0], Poly):
-            element = self.size(self.type_of(Place(place.object, place.path[:1])))
-            if element is not None and element.constant is not None:
-                span_range = Range(place.path[0] * element, element, None, Shape.WHOLE)
-        self.host_access(state, place.object, mode, span, span_range)
-
-    def host_access(
-        self, state: State, object_id: int, mode: Mode, span: Span, where: Range = ANYWHERE, certain: bool = True
-    ) -> None:
-        """Writes down a host access; consecutive ones to one buffer are one op."""
-        if not self.options.include_host_access:
-            return
-        buffer = self.buffer_of(object_id)
-        key = (buffer, mode.value)
-        known = state.host_ops.get(key)
-        if known is not None:
-            op = self.ops[known]
-            if op.accesses[0].range != where:
-                self.ops[known] = replace(op, accesses=(replace(op.accesses[0], range=Range()),))
-            return
-        kind = ApiKind.HOST_READ if mode is Mode.READ else ApiKind.HOST_WRITE
-        access = Access(buffer, mode, where)
-        state.host_ops[key] = self.emit_host(state, kind, "", span, accesses=(access,), certain=certain)
-
-
-def pointee_of_container(type: TypeRef | None) -> TypeRef | None:
-    if type is None:
-        return None
-    if type.args and plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
-        return type.args[0]
-    return pointee(type)
-
-
-def index_text(index: Poly) -> str:
-    """An index in the user's words: a later iteration's `i` is still called i."""
-    names = [s.split("@")[0] for mono, _ in index.terms for s in mono]
-    if any(name.endswith(GAP) for name in names):
-        return next((name for name in names if not name.endswith(GAP)), names[0].removesuffix(GAP))
-    parts = []
-    for mono, coefficient in index.terms:
-        factors = [s.split("@")[0] for s in mono]
-        parts.append("*".join(([str(coefficient)] if coefficient != 1 or not mono else []) + factors))
-    return "+".join(parts) or "0"

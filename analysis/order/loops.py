@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.arithmetic import divide
-from stitchcuda.analysis.order.expressions import GAP
 from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.places import GAP
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.statements import Statements

@@ -1,0 +1,162 @@
+"""Calls of the host library, and calls that cannot be followed."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
+from stitchcuda.analysis.order.containers import Containers
+from stitchcuda.analysis.order.names import plain
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
+from stitchcuda.analysis.order.timeline import Memory, Mode
+from stitchcuda.analysis.order.values import (
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Struct,
+    Truth,
+    Unknown,
+    Value,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, TypeRef
+
+Outcome = tuple[State, Value]
+
+
+class HostCalls(Containers):
+    def _malloc(self, name: str, expr: ir.Call, state: State) -> Value:
+        values = [self.evaluate(a, state) for a in expr.args]
+        polys = [v.value for v in values if isinstance(v, Num)]
+        size = polys[-1] if polys else None
+        if name == "calloc" and len(polys) == 2:
+            size = polys[0] * polys[1]
+        if name in ("_mm_malloc",) and polys:
+            size = polys[0]
+        obj = self.object_for(
+            self.identity("alloc", expr.span), name, origin="alloc", memory=Memory.PAGEABLE, size=size
+        )
+        state.clear_below(Place(obj.id))
+        return Pointer(Place(obj.id), True, ZERO, 1)
+
+    def _transparent(self, name: str, arg: Expr, state: State) -> Value:
+        if name == "addressof":
+            return self.evaluate(ir.AddressOf(arg.span, arg), state)
+        place = self.locate(arg, state)
+        if place is not None:
+            held = state.load(place)
+            return held if held is not None else self.load(state, place)
+        return self.evaluate(arg, state)
+
+    def _swap(self, left: Expr, right: Expr, state: State) -> None:
+        a, b = self.locate(left, state), self.locate(right, state)
+        if a is None or b is None:
+            return
+        x, y = self.load(state, a), self.load(state, b)
+        if isinstance(x, Struct) or isinstance(y, Struct):
+            held = list(state.below(a))
+            state.copy_below(b, a)
+            state.clear_below(b)
+            for path, value in held:
+                state.store(Place(b.object, b.path + path), value)
+            return
+        state.store(a, y)
+        state.store(b, x)
+
+    def _make(self, expr: ir.Call, state: State) -> Value:
+        callee = expr.callee
+        given = callee.template[0] if isinstance(callee, ir.Name) and callee.template else None
+        type = (
+            given if isinstance(given, TypeRef) else TypeRef(given.name) if isinstance(given, ir.Name) else TypeRef("?")
+        )
+        if type.dims:
+            return self.evaluate(
+                ir.New(expr.span, TypeRef(type.name, type.args), expr.args[0] if expr.args else None), state
+            )
+        return self.evaluate(ir.New(expr.span, type, None, expr.args), state)
+
+    def _extreme(self, name: str, values: list[Value]) -> Value:
+        a, b = values
+        if isinstance(a, Num) and isinstance(b, Num):
+            larger = at_least(a.value, b.value)
+            if larger is not None:
+                return a if larger == name.endswith("max") else b
+            first, second = sorted((str(a.value), str(b.value)))
+            return Num(symbol(short(f"{name}({first},{second})")))
+        return Unknown(short(f"{name}({key_of(a)},{key_of(b)})"))
+
+    def _library(self, name: str, expr: ir.Call, state: State) -> list[Outcome]:
+        bare = name.removeprefix("::").removeprefix("std::")
+        short_name = plain(name)
+        if short_name in host_library.ENDS:
+            for a in expr.args:
+                self.evaluate(a, state)
+            return []
+        if short_name in host_library.ALLOCATORS:
+            return [(state, self._malloc(short_name, expr, state))]
+        if short_name == "free" and len(expr.args) == 1:
+            value = self.evaluate(expr.args[0], state)
+            for pointer in self.pointers_in(value, state):
+                if self.visible_to_device(state, self.objects[pointer.place.object]):
+                    self.host_access(state, pointer.place.object, Mode.WRITE, expr.span)
+            return [(state, NULL)]
+        if short_name in ("move", "forward", "ref", "cref", "launder", "addressof", "as_const") and len(expr.args) == 1:
+            return [(state, self._transparent(short_name, expr.args[0], state))]
+        if short_name == "swap" and len(expr.args) == 2:
+            self._swap(expr.args[0], expr.args[1], state)
+            return [(state, NULL)]
+        if short_name in ("make_unique", "make_shared"):
+            return [(state, self._make(expr, state))]
+        if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
+            return [(state, self.evaluate(expr.args[0], state))]
+        values = [self.evaluate(a, state) for a in expr.args]
+        if short_name in ("min", "max", "fmin", "fmax") and len(values) == 2:
+            return [(state, self._extreme(short_name, values))]
+        if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
+            return self.unresolved(name, expr, state, values)
+        for position, value in enumerate(values):
+            for mode in host_library.modes_of(short_name, position):
+                for pointer in self.pointers_in(value, state):
+                    obj = self.objects[pointer.place.object]
+                    if self.visible_to_device(state, obj):
+                        self.host_access(state, obj.id, mode, expr.span)
+        if short_name in ("max_element", "min_element", "find", "copy", "begin", "end", "data", "next") and values:
+            if isinstance(values[0], Pointer):
+                return [(state, Pointer(values[0].place, values[0].array, None, values[0].element))]
+            if isinstance(values[0], Instance):
+                found = self.container_method(state, values[0], short_name, (), expr.span)
+                if found is not None:
+                    return [(state, found)]
+        return [(state, Unknown(self.fresh(short_name)))]
+
+    def unresolved(self, name: str, expr: ir.Call, state: State, values: list[Value] | None = None) -> list[Outcome]:
+        """A call that cannot be followed. It may wait for the device and may touch what it is given, unless it merely
+        wraps the status of an API call (`checkCudaErrors(cudaMalloc(...))`)."""
+        wraps_status = any(isinstance(a, ir.Api) for a in expr.args)
+        if values is None:
+            values = [self.evaluate(a, state) for a in expr.args]
+        if wraps_status:
+            return [(state, NULL)]
+        for value in values:
+            for pointer in self.pointers_in(value, state):
+                obj = self.objects[pointer.place.object]
+                if self.visible_to_device(state, obj):
+                    self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)
+        self.machine.may_have_waited(state.order)
+        for arg in expr.args:
+            if isinstance(arg, ir.AddressOf):
+                place = self.locate(arg.operand, state)
+                if place is not None:
+                    self._forget(state, place)
+                    if state.load(place) is None and self.names.record(self.type_of(place)) is None:
+                        state.store(place, Unknown(self.fresh(name)))
+        return [(state, Unknown(self.fresh(name)))]
+
+    def _forget(self, state: State, place: Place) -> None:
+        """What a function may have changed behind a reference: plain values go, handles stay."""
+        for path, value in list(state.below(place)):
+            if isinstance(value, Num | Unknown | Truth):
+                state.store(Place(place.object, place.path + path), Unknown(self.fresh("changed")))
+            elif isinstance(value, Instance):
+                self.set_count(state, value.object, symbol(self.fresh("count")))

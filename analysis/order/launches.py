@@ -1,0 +1,250 @@
+"""Kernel launches: which stream, and which memory the kernel touches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stitchcuda.analysis.order.arithmetic import NULL, key_of
+from stitchcuda.analysis.order.expressions import Expressions
+from stitchcuda.analysis.order.recorder import LEGACY_STREAM
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, number
+from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range, StreamKind
+from stitchcuda.analysis.order.values import (
+    SIZES,
+    Code,
+    Handle,
+    Identity,
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Struct,
+    Unknown,
+    Value,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.effects import KernelEffects, ParamEffect, kernel_effects
+from stitchcuda.analysis.program.ir import ApiKind, Expr
+
+
+class Launches(Expressions):
+    def launch(self, expr: ir.Launch, state: State) -> Value:
+        kernel = self.evaluate(expr.kernel, state)
+        grid = self._dimensions(expr.grid, state)
+        block = self._dimensions(expr.block, state)
+        if expr.shared is not None:
+            self.evaluate(expr.shared, state)
+        stream = self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
+        args = [self.evaluate(a, state) for a in expr.args]
+        if expr.packed_args is not None:
+            args = self._packed(expr.packed_args, state)
+        name, accesses, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
+        self.emit_device(
+            state,
+            ApiKind.LAUNCH,
+            expr.api,
+            expr.span,
+            stream,
+            kernel=name,
+            accesses=tuple(accesses),
+            grid=self.source_of(expr.grid),
+            block=self.source_of(expr.block),
+            certain=certain,
+        )
+        return NULL
+
+    def source_of(self, expr: Expr | None) -> str:
+        """An expression as the user wrote it; "" without the source."""
+        return ""
+
+    def _dimensions(self, expr: Expr | None, state: State) -> tuple[Value, ...]:
+        """The x, y and z of a grid or block expression."""
+        if expr is None:
+            return ()
+        if isinstance(expr, ir.Construct):
+            return tuple(self.evaluate(a, state) for a in expr.args)
+        value = self.evaluate(expr, state)
+        if isinstance(value, Struct):
+            parts = [state.load(value.place.field(axis)) for axis in "xyz"]
+            return tuple(p for p in parts if p is not None)
+        return (value,)
+
+    def _packed(self, expr: Expr, state: State) -> list[Value]:
+        """`void* args[] = {&a, &b}` of cudaLaunchKernel."""
+        value = self.evaluate(expr, state)
+        out: list[Value] = []
+        if isinstance(value, Pointer):
+            for i in range(64):
+                held = state.load(value.place.element(number(i)))
+                if held is None:
+                    break
+                target = self.pointed(held, state)
+                out.append(Unknown(self.fresh("arg")) if target is None else self.load(state, target))
+        return out
+
+    def _kernel_accesses(
+        self,
+        kernel: Value,
+        expr: ir.Launch,
+        args: list[Value],
+        grid: tuple[Value, ...],
+        block: tuple[Value, ...],
+        state: State,
+    ) -> tuple[str, list[Access], bool]:
+        uids = (
+            [u for u in kernel.uids if self.program.functions[u].space == "global"] if isinstance(kernel, Code) else []
+        )
+        name = kernel.name if isinstance(kernel, Code) else self._kernel_name(expr.kernel)
+        by_arity = [u for u in uids if len(self.program.functions[u].params) == len(args)]
+        uids = self.nearest(by_arity or uids)
+        if not uids:
+            return name, self._anything(args, state), False
+        function = self.program.functions[uids[0]]
+        self.executed.add(function.uid)
+        effects = kernel_effects(self.program, function.uid)
+        values: dict[str, Poly] = {}
+        for axis, part in zip("xyz", grid, strict=False):
+            if isinstance(part, Num):
+                values[f"gridDim.{axis}"] = part.value
+        for axis, part in zip("xyz", block, strict=False):
+            if isinstance(part, Num):
+                values[f"blockDim.{axis}"] = part.value
+        for param, arg in zip(function.params, args, strict=False):
+            if isinstance(arg, Num):
+                values[param.name] = arg.value
+        accesses: list[Access] = []
+        for param, arg in zip(function.params, args, strict=False):
+            for effect in effects.of(param.name):
+                accesses += self._by_effect(arg, effect, param.type.name, values, state)
+        accesses += self._symbols(effects, function.path)
+        return name or function.name, merge_accesses(accesses), len(uids) == 1 and not effects.calls_unknown
+
+    def _kernel_name(self, expr: Expr) -> str:
+        return expr.name if isinstance(expr, ir.Name | ir.Member) else ""
+
+    def nearest(self, uids: list[str]) -> list[str]:
+        """Definitions that the running file sees, before others."""
+        here = self.frame.function.path
+        own = [u for u in uids if self.program.functions[u].path == here]
+        if own:
+            return own
+        visible = self.program.visible.get(here, frozenset())
+        return [u for u in uids if self.program.functions[u].path in visible] or uids
+
+    def _by_effect(
+        self, arg: Value, effect: ParamEffect, declared: str, values: dict[str, Poly], state: State
+    ) -> Iterator[Access]:
+        for pointer in self._member_pointers(arg, effect.member, state):
+            element = SIZES.get(effect.element)
+            if element is None and (effect.member or effect.element in ("", declared)):  # not cast inside the kernel
+                element = pointer.element
+            member = member_path(pointer.place)
+            where = Range(None, None, None, effect.shape, member)
+            if pointer.index is not None and (pointer.element is not None or not pointer.index.terms):
+                start = pointer.index * number(pointer.element or 1)
+                if effect.first is not None and element is not None:
+                    first = effect.first.substitute(values)
+                    offset = start + first * number(element)
+                    extent = None if effect.extent is None else effect.extent.substitute(values) * number(element)
+                    where = Range(offset, extent, None, effect.shape, member)
+                elif effect.first is None:
+                    where = Range(start, None, None, effect.shape, member)
+            buffer = self.buffer_of(pointer.place.object)
+            for mode in sorted(effect.modes):
+                yield Access(buffer, mode, where, effect.certainty, effect.name)
+
+    def _member_pointers(self, arg: Value, member: str, state: State) -> Iterator[Pointer]:
+        """The pointers that a kernel argument carries at a member path ("" the argument itself, "[]" behind elements)."""
+        current: list[Value] = [arg]
+        for step in filter(None, member.replace("[]", ".[]").split(".")):
+            following: list[Value] = []
+            for value in current:
+                if step == "[]":
+                    if isinstance(value, Pointer):
+                        following += [v for path, v in state.below(value.place) if path]
+                    continue
+                place = value.place if isinstance(value, Struct) else self.pointed(value, state)
+                if place is not None:
+                    following.append(self.load(state, place.field(step)))
+            current = following
+        for value in current:
+            if isinstance(value, Instance):
+                yield Pointer(Place(value.object), True, ZERO, None)
+            elif isinstance(value, Pointer):
+                yield value
+
+    def _symbols(self, effects: KernelEffects, path: str) -> Iterator[Access]:
+        for name, mode in effects.symbols:
+            found = self.names.global_seen_from(path, name)
+            if found is not None and found[1].space:
+                yield Access(self.buffer_of(self._global(*found).object), mode, Range(), Certainty.MUST, name)
+
+    def _anything(self, args: list[Value], state: State) -> list[Access]:
+        """A kernel that cannot be seen may do anything to what it is given."""
+        out: list[Access] = []
+        for arg in args:
+            for pointer in self.pointers_in(arg, state):
+                buffer = self.buffer_of(pointer.place.object)
+                start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
+                for mode in (Mode.READ, Mode.WRITE):
+                    where = Range(start, member=member_path(pointer.place))
+                    out.append(Access(buffer, mode, where, Certainty.MAY))
+        return out
+
+    def pointers_in(self, value: Value, state: State) -> Iterator[Pointer]:
+        """The pointers that a value carries, those in a record's fields included."""
+        match value:
+            case Pointer():
+                yield value
+            case Instance(object=obj):
+                yield Pointer(Place(obj), True)
+            case Struct(place=place):
+                for path, held in list(state.below(place)):
+                    if path and isinstance(held, Pointer):
+                        yield held
+
+    def default_stream(self, state: State) -> int:
+        if state.current_stream is not None:
+            return state.current_stream
+        return 1 if self.options.per_thread_default_stream else LEGACY_STREAM
+
+    def stream_role(self, expr: ir.Api, state: State) -> int:
+        written = expr.role("stream")
+        return self.default_stream(state) if written is None else self.stream_of(written, state)
+
+    def stream_of(self, expr: Expr, state: State) -> int:
+        return self.stream_value(self.evaluate(expr, state), expr, state)
+
+    def stream_value(self, value: Value, expr: Expr, state: State) -> int:
+        match value:
+            case Handle(kind="stream", id=id):
+                return id
+            case Num(value=poly) if poly.constant == 0:
+                return 1 if self.options.per_thread_default_stream else LEGACY_STREAM
+            case Num(value=poly) if poly.constant == 1:  # cudaStreamLegacy as a number
+                return LEGACY_STREAM
+        key = key_of(value)
+        name = expr.name if isinstance(expr, ir.Name | ir.Member) else "?"
+        identity = Identity("unknown-stream", "", "", 0, 0, (), (), key)
+        return self.stream_for(identity, name, StreamKind.UNKNOWN, None)
+
+    def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
+        """Evaluates the arguments, in order; streams and out-arguments are left to `stream_role` and `write_out`."""
+        return {role: self.evaluate(value, state) for role, value in expr.roles if role not in ("stream", "out")}
+
+
+def merge_accesses(accesses: list[Access]) -> list[Access]:
+    """One access a (buffer, mode, parameter, range): repeated ones say nothing new."""
+    seen: dict[tuple[int, Mode, str, Range], Access] = {}
+    for access in accesses:
+        key = (access.buffer, access.mode, access.via, access.range)
+        known = seen.get(key)
+        if known is None or known.certainty is Certainty.MAY:
+            seen[key] = access
+    return list(seen.values())
+
+
+def member_path(place: Place) -> tuple[str, ...]:
+    """Where in its object a pointer's target begins, when that is not the object's start."""
+    return tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path)

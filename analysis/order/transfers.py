@@ -1,0 +1,325 @@
+"""Allocation, release, copies and fills: ops with bytes, and what the host knows when the call returns (C1-C10, W7, W8)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from stitchcuda.analysis.order.arithmetic import NULL
+from stitchcuda.analysis.order.launches import Launches
+from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.places import pointee_of_container
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, number
+from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, Shape
+from stitchcuda.analysis.order.values import (
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Reference,
+    Struct,
+    Unknown,
+    Value,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import ApiKind, TypeRef
+
+COPY_KINDS = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d"}
+HOST_MEMORY = frozenset({Memory.PINNED, Memory.PAGEABLE})
+MAYBE_PAGEABLE = frozenset({Memory.PAGEABLE, Memory.UNKNOWN})
+HOST_ALLOC_MAPPED = 2
+
+
+class Transfers(Launches):
+    def _out_name(self, expr: ir.Api, state: State) -> str:
+        out = expr.role("out")
+        while isinstance(out, ir.Cast):
+            out = out.operand
+        if isinstance(out, ir.AddressOf):
+            place = self.locate(out.operand, state)
+            if place is not None:
+                return self.display(place)
+        elif out is not None:
+            value = self.evaluate(out, state)
+            place = self.pointed(value, state)
+            if place is not None:
+                return self.display(place)
+        return self._given_name(expr)
+
+    @staticmethod
+    def _given_name(expr: ir.Api) -> str:
+        """The user's name for what the call returns, when the frontend gives one."""
+        given = expr.role("name")
+        return given.value if isinstance(given, ir.Const) and isinstance(given.value, str) else expr.name
+
+    def write_out(self, expr: ir.Api, value: Value, state: State) -> Value:
+        """Stores through the out-argument; an API that returns its object gives it back instead."""
+        out = expr.role("out")
+        if out is None or "returns" in expr.flags:
+            return value
+        while isinstance(out, ir.Cast):
+            out = out.operand
+        place = self.locate(out.operand, state) if isinstance(out, ir.AddressOf) else None
+        if place is None and not isinstance(out, ir.AddressOf):
+            place = self.pointed(self.evaluate(out, state), state)
+        if place is not None:
+            self.store_value(state, place, value)
+        return NULL
+
+    def _poly(self, value: Value | None) -> Poly | None:
+        return value.value if isinstance(value, Num) else None
+
+    def _allocate(self, expr: ir.Api, state: State) -> Value:
+        values = self.roles(expr, state)
+        size = self._poly(values.get("bytes"))
+        if size is None:
+            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
+            size = None if width is None or height is None else width * height
+        flags = self._poly(values.get("flags"))
+        memory = Memory.DEVICE
+        if expr.kind is ApiKind.HOST_ALLOC:
+            mapped = flags is not None and flags.constant is not None and flags.constant & HOST_ALLOC_MAPPED
+            memory = Memory.MAPPED if mapped else Memory.PINNED
+        elif "managed" in expr.flags:
+            memory = Memory.MANAGED
+        name = self._out_name(expr, state)
+        pooled = "pooled" in expr.flags
+        obj = self.object_for(
+            self.identity("alloc", expr.span), name, origin="alloc", memory=memory, size=size,
+            device=state.device, pooled=pooled,
+        )  # fmt: skip
+        state.clear_below(Place(obj.id))
+        self.buffer_of(obj.id)
+        if pooled:  # A1: valid for what comes after it on its stream
+            op = self.emit_device(state, expr.kind, expr.name, expr.span, self.stream_role(expr, state), bytes=size,
+                                  note=name)  # fmt: skip
+        else:  # W7: an allocation orders nothing
+            op = self.emit_host(state, expr.kind, expr.name, expr.span, bytes=size, note=name)
+        if obj.alloc_op is None:
+            obj.alloc_op = op
+            self.refresh_buffer(obj.id)
+        type = None
+        if expr.role("out") is not None and "returns" not in expr.flags:
+            type = self._pointee_of_out(expr, state)
+        if obj.type is None:
+            obj.type = type
+        element = self.size(type)
+        pointer = Pointer(Place(obj.id), True, ZERO, element.constant if element is not None else None)
+        return self.write_out(expr, pointer, state)
+
+    def _pointee_of_out(self, expr: ir.Api, state: State) -> TypeRef | None:
+        out = expr.role("out")
+        while isinstance(out, ir.Cast):
+            out = out.operand
+        place = self.locate(out.operand, state) if isinstance(out, ir.AddressOf) else None
+        if place is None and out is not None and not isinstance(out, ir.AddressOf):
+            place = self.pointed(self.evaluate(out, state), state)
+        if place is None:
+            return None
+        type = self.names.resolve(self.bound_type(self.type_of(place)))
+        return pointee_of_container(type)
+
+    def _release(self, expr: ir.Api, state: State) -> Value:
+        values = self.roles(expr, state)
+        value = values.get("ptr", NULL)
+        if isinstance(value, Num) and value.value.constant == 0:
+            return NULL  # A4: releasing a null pointer does nothing
+        pointers = [p for p in self.pointers_in(value, state)]
+        accesses = tuple(
+            Access(self.buffer_of(p.place.object), Mode.WRITE, Range(), Certainty.MUST, "ptr") for p in pointers[:1]
+        )
+        if expr.kind is ApiKind.REGISTER:
+            flags = self._poly(values.get("flags"))
+            mapped = flags is not None and flags.constant is not None and flags.constant & HOST_ALLOC_MAPPED
+            for p in pointers[:1]:
+                obj = self.objects[p.place.object]
+                if obj.memory == Memory.PAGEABLE.value:
+                    obj.memory = (Memory.MAPPED if mapped else Memory.PINNED).value
+                    self.refresh_buffer(obj.id)
+            accesses = tuple(replace(a, mode=Mode.READ, certainty=Certainty.MAY) for a in accesses)
+        certain = bool(pointers)
+        if "pooled" in expr.flags:
+            self.emit_device(
+                state,
+                expr.kind,
+                expr.name,
+                expr.span,
+                self.stream_role(expr, state),
+                accesses=accesses,
+                certain=certain,
+            )
+        else:  # W8: may wait, which is no order to rely on
+            self.emit_host(state, expr.kind, expr.name, expr.span, accesses=accesses, certain=certain)
+        return NULL
+
+    def _memory_of(self, value: Value | None) -> tuple[int | None, Memory, Poly | None]:
+        """(object, where it lives, byte offset) of a copy's operand."""
+        match value:
+            case Pointer(place=place, index=index, element=element):
+                obj = self.objects[place.object]
+                offset: Poly | None = None
+                if not place.path and index is not None and (element is not None or not index.terms):
+                    offset = index * number(element or 1)
+                elif len(place.path) == 1 and isinstance(place.path[0], Poly):
+                    size = self.size(self.type_of(place))
+                    offset = None if size is None else place.path[0] * size
+                return place.object, Memory(obj.memory), offset
+            case Instance(object=obj_id):
+                return obj_id, Memory(self.objects[obj_id].memory), ZERO
+            case Struct(place=place) | Reference(place=place):
+                return place.object, Memory(self.objects[place.object].memory), None
+        return None, Memory.UNKNOWN, None
+
+    def _copy(self, expr: ir.Api, state: State) -> Value:
+        values = self.roles(expr, state)
+        stream = self.stream_role(expr, state)
+        dst_value, src_value = values.get("dst"), values.get("src")
+        made: Value = NULL
+        if "returns" in expr.flags and dst_value is None:
+            made = dst_value = self._returned_array(expr, values, state)
+        if "to-symbol" in expr.flags:
+            dst_value = self._symbol_operand(expr, values, state)
+        if "from-symbol" in expr.flags:
+            src_value = self._symbol_operand(expr, values, state)
+        dst, dst_memory, dst_offset = self._memory_of(dst_value)
+        src, src_memory, src_offset = self._memory_of(src_value)
+        size = self._poly(values.get("bytes"))
+        if size is None and "2d" in expr.flags:
+            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
+            size = None if width is None or height is None else width * height
+        extent = None if {"2d", "3d", "array"} & expr.flags else size  # pitched rows: bytes are not contiguous
+        direction = self._direction(expr, values.get("kind"), dst_memory, src_memory)
+        dst_memory, src_memory = _assumed(direction, dst_memory, src_memory)
+        if "staged" in expr.flags:  # the library copies the source to pinned memory of its own first: C7, not C6
+            src_memory = Memory.PINNED
+        accesses: list[Access] = []
+        whole = Shape.WHOLE if extent is not None else Shape.SOME
+        if src is not None:
+            accesses.append(
+                Access(self.buffer_of(src), Mode.READ, Range(src_offset, extent, None, whole), Certainty.MUST, "src")
+            )
+        if dst is not None:
+            accesses.append(
+                Access(self.buffer_of(dst), Mode.WRITE, Range(dst_offset, extent, None, whole), Certainty.MUST, "dst")
+            )
+        asynchronous = "async" in expr.flags
+        op = self.emit_device(
+            state,
+            ApiKind.COPY,
+            expr.name,
+            expr.span,
+            stream,
+            accesses=tuple(accesses),
+            bytes=size,
+            copy_kind=direction,
+            asynchronous=asynchronous,
+            certain=dst is not None and src is not None,
+        )
+        self._after_copy(state, op, asynchronous, direction, dst_memory, src_memory)
+        return made
+
+    def _after_copy(self, state: State, op: int, asynchronous: bool, direction: str, dst: Memory, src: Memory) -> None:
+        """What the host knows when the call returns."""
+        if self.ops[op].graph is not None:
+            return  # G1: only recorded
+        before = Done(self.before[op], self.before[op] | self.may[op])
+        done = before.with_op(op)
+        if direction == "h2h":  # C5
+            self.block_host(state, op, done, ())
+        elif not asynchronous:
+            if direction == "h2d" and src is Memory.PAGEABLE:  # C1: source staged, destination perhaps on its way
+                self.stage_host(state, op, before)
+            elif direction == "h2d" and src is Memory.UNKNOWN:  # C1 or C2
+                self.stage_host(state, op, Done(before.must, done.may))
+            elif direction in ("d2h", "h2d"):  # C3, C2
+                self.block_host(state, op, done, ())
+            elif direction == "d2d":  # C4: the host does not wait
+                pass
+            else:  # direction not known: it may have waited
+                state.order.host = Done(state.order.host.must, state.order.host.may | done.may)
+        elif (direction in ("h2d", "") and src in MAYBE_PAGEABLE) or (
+            direction in ("d2h", "") and dst in MAYBE_PAGEABLE
+        ):
+            # C6: it might have been synchronous
+            state.order.host = Done(state.order.host.must, state.order.host.may | done.may)
+
+    def _direction(self, expr: ir.Api, kind: Value | None, dst: Memory, src: Memory) -> str:
+        for direction in ("h2d", "d2h", "d2d", "h2h"):
+            if direction in expr.flags:
+                return direction
+        if "peer" in expr.flags:
+            return "peer"
+        known = self._poly(kind)
+        if known is not None and known.constant in COPY_KINDS:
+            return COPY_KINDS[known.constant]
+        if "to-symbol" in expr.flags and kind is None:
+            return "h2d"
+        if "from-symbol" in expr.flags and kind is None:
+            return "d2h"
+        if Memory.UNKNOWN in (dst, src) or Memory.MANAGED in (dst, src):  # C10: from the pointers
+            return ""
+        return f"{'h' if src in HOST_MEMORY or src is Memory.MAPPED else 'd'}2" + (
+            "h" if dst in HOST_MEMORY or dst is Memory.MAPPED else "d"
+        )
+
+    def _symbol_operand(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:
+        """C9: the variable that a to-symbol or from-symbol copy names."""
+        named = expr.role("symbol")
+        while isinstance(named, ir.Cast | ir.AddressOf):
+            named = named.operand
+        if isinstance(named, ir.Name):
+            place = self.variable(named.name)
+            if place is not None:
+                offset = self._poly(values.get("offset")) if "offset" in values else ZERO
+                return Pointer(place, True, offset, 1)
+        return values.get("symbol", Unknown(self.fresh("symbol")))
+
+    def _returned_array(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:
+        """The array that a library call gives back (`cupy.asarray`, `arr.get()`)."""
+        to_host = "d2h" in expr.flags
+        obj = self.object_for(
+            self.identity("alloc", expr.span), self._given_name(expr), origin="alloc",
+            memory=Memory.PAGEABLE if to_host else Memory.DEVICE, pooled=not to_host, device=state.device,
+        )  # fmt: skip
+        return Pointer(Place(obj.id), True)
+
+    def _fill(self, expr: ir.Api, state: State) -> Value:
+        values = self.roles(expr, state)
+        stream = self.stream_role(expr, state)
+        target = values.get("dst", values.get("ptr"))
+        dst, memory, offset = self._memory_of(target)
+        size = self._poly(values.get("bytes"))
+        if size is None and "2d" in expr.flags:
+            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
+            size = None if width is None or height is None else width * height
+        mode = Mode.READ if expr.kind is ApiKind.PREFETCH else Mode.WRITE  # C11: moves pages, changes nothing
+        extent = None if {"2d", "3d"} & expr.flags else size
+        accesses: tuple[Access, ...] = ()
+        if dst is not None:
+            shape = Shape.WHOLE if extent is not None else Shape.SOME
+            accesses = (Access(self.buffer_of(dst), mode, Range(offset, extent, None, shape), Certainty.MUST, "dst"),)
+        op = self.emit_device(
+            state,
+            expr.kind,
+            expr.name,
+            expr.span,
+            stream,
+            accesses=accesses,
+            bytes=size,
+            asynchronous=True,
+            certain=dst is not None,
+        )
+        if "async" not in expr.flags and memory is Memory.PINNED and self.ops[op].graph is None:  # C8
+            done = Done(self.before[op], self.before[op] | self.may[op]).with_op(op)
+            self.block_host(state, op, done, ())
+        return NULL
+
+
+def _assumed(direction: str, dst: Memory, src: Memory) -> tuple[Memory, Memory]:
+    """Host sides whose allocation was not seen may be pageable or pinned: C6 and C1 are the readings that promise
+    least about overlap, so they stay unknown; device sides follow the direction."""
+    if direction in ("h2d", "d2d") and dst is Memory.UNKNOWN:
+        dst = Memory.DEVICE
+    if direction in ("d2h", "d2d") and src is Memory.UNKNOWN:
+        src = Memory.DEVICE
+    return dst, src
