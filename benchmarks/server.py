@@ -203,6 +203,19 @@ class Server:
         except (OSError, IndexError, ValueError):
             return None
 
+    def cpu(self) -> float:
+        """Seconds of processor time of the process and its children (Linux; else NaN): does not depend on the load."""
+        try:
+            total, waiting = 0, [self.process.pid]
+            while waiting:
+                pid = waiting.pop()
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                total += int(fields[11]) + int(fields[12])
+                waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+            return total / os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError):
+            return float("nan")
+
     def end(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -218,6 +231,8 @@ class Figures:
     edits_ms: list[float] = field(default_factory=list)
     keys_ms: list[float] = field(default_factory=list)
     memory_mb: int | None = None
+    first_cpu_ms: float = 0  # processor time of `first`, all processes of the server
+    edit_cpu_ms: float = 0  # mean of the edits
     failed: str = ""
 
 
@@ -242,14 +257,18 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
         time.sleep(1.0)  # the editor shows its window; both servers are warm when a file is opened
         uri = file.as_uri()
         item = {"uri": uri, "languageId": "cuda", "version": 1, "text": text}
+        used = server.cpu()
         began = time.perf_counter()
         server.send(method="textDocument/didOpen", params={"textDocument": item})
         arrived, figures.findings = server.diagnostics(1)
         figures.first_ms = (arrived - began) * 1e3
+        figures.first_cpu_ms = (server.cpu() - used) * 1e3
+        time.sleep(0.5)
 
         rows = text.split("\n")
         places = [(i, row.index(EDIT_AT)) for i, row in enumerate(rows) if EDIT_AT in row]
         places = places or [(i, len(row)) for i, row in enumerate(rows) if row.rstrip().endswith(";")]
+        used = server.cpu()
         for version in range(2, edits + 2):
             line, column = places[(version * 7919) % len(places)]
             change = _change(line, column, rows, version)
@@ -257,6 +276,7 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
             server.send(method="textDocument/didChange", params=_params(uri, version, change))
             arrived, _ = server.diagnostics(version)
             figures.edits_ms.append((arrived - began) * 1e3)
+        figures.edit_cpu_ms = (server.cpu() - used) * 1e3 / edits
         for version in range(edits + 2, 2 * edits + 2):
             line, column = places[(version * 104729) % len(places)]
             change = _change(line, column, rows, version)
@@ -324,12 +344,35 @@ def prepare_clangd(folder: Path) -> str:
 # ------------------------------------------------------------------------------------------------------------------ output
 
 
+def store_figures(text: str) -> dict[str, float]:
+    """Milliseconds of our document store alone for one keystroke and for one change with 200 ranges (medians)."""
+    from stitchcuda.analysis.syntax.text import Change, Position
+    from stitchcuda.server.documents import Documents
+
+    store = Documents("utf-16")
+    document = store.open("file:///bench.cu", "cuda", 0, text)
+    count = len(document.lines)
+    out: dict[str, float] = {"lines": count}
+    version = 0
+    for name, ranges in (("key_ms", 1), ("change_of_200_ranges_ms", 200)):
+        times = []
+        for _ in range(15):
+            version += 1
+            lines = [(version * 7919 + i * 104729) % count for i in range(ranges)]
+            changes = [Change(Position(line, 2), Position(line, 3), "x\n") for line in lines]
+            began = time.perf_counter()
+            store.change("file:///bench.cu", version, changes)
+            times.append((time.perf_counter() - began) * 1e3)
+        out[name] = statistics.median(times)
+    return out
+
+
 def percentile(values: list[float], share: float) -> float:
     return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else float("nan")
 
 
 def table(all_figures: list[Figures]) -> str:
-    head = f"{'server':<12} {'lines':>6} {'init':>7} {'first':>8} {'edit p50':>9} {'p99':>8} {'key p50':>8} {'p99':>7} {'MB':>5} {'found':>6}"
+    head = f"{'server':<12} {'lines':>6} {'init':>7} {'first':>8} {'edit p50':>9} {'p99':>8} {'key p50':>8} {'p99':>7} {'cpu 1st':>8} {'cpu edit':>8} {'MB':>5} {'found':>6}"
     rows = [head]
     for f in all_figures:
         if f.failed:
@@ -338,7 +381,7 @@ def table(all_figures: list[Figures]) -> str:
         rows.append(
             f"{f.server:<12} {f.lines:>6} {f.initialize_ms:>7.0f} {f.first_ms:>8.0f} {statistics.median(f.edits_ms):>9.1f} "
             f"{percentile(f.edits_ms, 0.99):>8.1f} {statistics.median(f.keys_ms):>8.2f} "
-            f"{percentile(f.keys_ms, 0.99):>7.2f} {f.memory_mb or 0:>5} {f.findings:>6}"
+            f"{percentile(f.keys_ms, 0.99):>7.2f} {f.first_cpu_ms:>8.0f} {f.edit_cpu_ms:>8.1f} {f.memory_mb or 0:>5} {f.findings:>6}"
         )
     return "\n".join(rows)
 
@@ -354,8 +397,10 @@ def main() -> None:
     figures: list[Figures] = []
     load = os.getloadavg() if hasattr(os, "getloadavg") else ()
     remark, version = "", ""
+    store = []
     for lines in arguments.lines:
         text = concatenated(arguments.sources, lines) if arguments.sources else generated(lines)
+        store.append(store_figures(text))
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             ours = [sys.executable, "-m", "stitchcuda.server.cli", "lsp", "--stdio"]
@@ -369,6 +414,11 @@ def main() -> None:
                 figures.append(measure("clangd", command, text, min(arguments.edits, 12), None, folder))
                 print(table(figures[-1:]), flush=True)
     print("\nmilliseconds\n" + table(figures) + f"\n{remark}")
+    for each in store:
+        print(
+            f"document store, {each['lines']} lines: key {each['key_ms']:.2f} ms, "
+            f"change of 200 ranges {each['change_of_200_ranges_ms']:.1f} ms"
+        )
     report = {
         "schema": 1,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -385,6 +435,7 @@ def main() -> None:
             **{name: metadata.version(name) for name in ("stitchcuda", "pygls", "lsprotocol", "tree-sitter-cuda")},
         },
         "clangd_headers": remark,
+        "store": store,
         "figures": [vars(f) for f in figures],
     }
     out = arguments.out or Path(__file__).parent / "results" / f"server_{datetime.now(UTC):%Y%m%d}.json"

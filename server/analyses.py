@@ -16,13 +16,14 @@ import time
 from collections.abc import Callable, Sequence
 from typing import IO
 
-from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.analysis.syntax.text import Document, hull
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.facts import FileFacts
 from stitchcuda.server.messages import (
     LENGTH,
     Check,
     DiskChanged,
+    EditedText,
     Failed,
     GraphAnswer,
     GraphText,
@@ -75,7 +76,7 @@ class Analyses:
         self._writer: PipeWriter | None = None
         self._receiver: asyncio.Task[None] | None = None
         self._workspace = Workspace((), True)
-        self._sent: dict[str, int] = {}
+        self._sent: dict[str, tuple[int, int]] = {}  # path -> version and size of what the process has
         self._facts: dict[str, tuple[int, FileFacts, bool]] = {}
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
@@ -191,17 +192,29 @@ class Analyses:
             self._ask(document)
 
     def _ask(self, document: Document) -> None:
-        changed = {}
-        for each in self._documents.all():
-            if self._sent.get(each.path) != each.version:
-                changed[each.path] = OpenText(each.version, each.language, each.encoded)
-                self._sent[each.path] = each.version
-        if changed:
-            self._send(Texts(changed))
+        self._send_texts()
         began = time.monotonic()
         self._running[document.path] = (document.version, began)
         self._send(Check(document.path))
         asyncio.get_running_loop().call_later(_STUCK_SECONDS, self._check_stuck, document.path, began)
+
+    def _send_texts(self) -> None:
+        changed: dict[str, OpenText | EditedText] = {}
+        for document in self._documents.all():
+            sent = self._sent.get(document.path)
+            if sent is not None and sent[0] == document.version:
+                continue
+            edits = self._documents.since(document.uri, sent[0]) if sent is not None else None
+            size = len(document.encoded)
+            if sent is None or edits is None:
+                changed[document.path] = OpenText(document.version, document.language, document.encoded)
+            else:
+                front, back = hull(edits, sent[1])
+                middle = document.encoded[front : size - back]
+                changed[document.path] = EditedText(document.version, front, back, middle)
+            self._sent[document.path] = (document.version, size)
+        if changed:
+            self._send(Texts(changed))
 
     def _check_stuck(self, path: str, began: float) -> None:
         running = self._running.get(path)
@@ -300,9 +313,8 @@ class Analyses:
 
     async def graph_text(self, path: str, function: str, form: str) -> str:
         document = self._documents.at(path)
-        if document is not None and self._sent.get(path) != document.version:
-            self._send(Texts({path: OpenText(document.version, document.language, document.encoded)}))
-            self._sent[path] = document.version
+        if document is not None and not self.is_current(document, complete=False):
+            self._send_texts()
             self._send(Check(path))
         number = next(self._numbers)
         answer: asyncio.Future[GraphAnswer] = asyncio.get_running_loop().create_future()

@@ -24,6 +24,7 @@ from stitchcuda.server.messages import (
     LENGTH,
     Check,
     DiskChanged,
+    EditedText,
     Failed,
     GraphAnswer,
     GraphText,
@@ -133,7 +134,8 @@ class AnalysisProcess:
         match request:
             case Texts(changed=changed, closed=closed):
                 self._indexing = True
-                self._open.update(changed)
+                for path, text in changed.items():
+                    self._open[path] = text if isinstance(text, OpenText) else _edited(self._open[path], text)
                 for path in closed:
                     self._open.pop(path, None)
             case Workspace(roots=roots, whole_program=whole):
@@ -311,6 +313,11 @@ class AnalysisProcess:
             self._send(GraphAnswer(request.id, text))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
             self._send(GraphAnswer(request.id, "", _where(error)))
+
+
+def _edited(old: OpenText, new: EditedText) -> OpenText:
+    text = old.text[: new.front] + new.middle + old.text[len(old.text) - new.back :]
+    return OpenText(new.version, old.language, text)
 
 
 def _stamp(path: str) -> tuple[int, int]:

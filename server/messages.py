@@ -23,10 +23,21 @@ class OpenText:
 
 
 @dataclass(frozen=True, slots=True)
+class EditedText:
+    """The text that was sent last with all but its first `front` and last `back` bytes replaced: a keystroke in a large
+    file must not move megabytes."""
+
+    version: int
+    front: int
+    back: int
+    middle: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Texts:
     """Open documents that changed, and paths that are not open any more (the disk's text counts again)."""
 
-    changed: dict[str, OpenText]
+    changed: dict[str, OpenText | EditedText]
     closed: tuple[str, ...] = ()
 
 

@@ -235,6 +235,16 @@ def carry(span: tuple[int, int], edits: Iterable[ByteEdit]) -> tuple[int, int] |
     return start, end
 
 
+def hull(edits: Iterable[ByteEdit], size: int) -> tuple[int, int]:
+    """How many bytes at the front and at the back of a text of `size` bytes no edit of a sequence touched."""
+    whole = front = back = size
+    for edit in edits:
+        front = min(front, edit.start)
+        back = min(back, size - edit.end)
+        size += edit.size - (edit.end - edit.start)
+    return front, min(back, whole - front)
+
+
 def _line_span(text: bytes | bytearray, index: LineIndex, line: int) -> tuple[int, int]:
     start = index.start(line)
     end = index.start(line + 1) if line + 1 < len(index) else len(text)

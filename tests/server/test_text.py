@@ -5,7 +5,17 @@ from __future__ import annotations
 import random
 
 import pytest
-from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, LineIndex, Position, carry, units
+from stitchcuda.analysis.syntax.text import (
+    ByteEdit,
+    Change,
+    Document,
+    Encoding,
+    LineIndex,
+    Position,
+    carry,
+    hull,
+    units,
+)
 from stitchcuda.server.documents import Documents, path_of, uri_of
 
 PIECES = [
@@ -168,6 +178,23 @@ def test_carry() -> None:
     assert carry((10, 20), [ByteEdit(20, 25, 1)]) == (10, 20)
     assert carry((10, 20), [ByteEdit(12, 13, 0)]) is None
     assert carry((10, 20), [ByteEdit(0, 10, 0), ByteEdit(0, 0, 3)]) == (3, 13)
+
+
+def test_hull_gives_what_stays_at_both_ends() -> None:
+    assert hull([], 7) == (7, 0)
+    rng = random.Random(5)
+    for _ in range(300):
+        before = Document.of("u", "p", 0, "0123456789" * 3)
+        changes = []
+        for _ in range(rng.randint(1, 4)):
+            start = rng.randint(0, 20)
+            end = start + rng.randint(0, 8)
+            changes.append(Change(Position(0, start), Position(0, end), "x" * rng.randint(0, 5)))
+        after, edits = before.changed(changes, 1, "utf-8")
+        front, back = hull(edits, len(before.encoded))
+        middle = after.encoded[front : len(after.encoded) - back]
+        assert before.encoded[:front] + middle + before.encoded[len(before.encoded) - back :] == after.encoded
+        assert len(middle) + front + back == len(after.encoded)
 
 
 def test_store_ignores_what_does_not_fit() -> None:
