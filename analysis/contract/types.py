@@ -101,7 +101,22 @@ class Contract:
     questions: tuple[Question, ...] = ()
 
 
-FIELDS = ["schema", "task", "scope", "bounds", "tolerance", "hardware", "precision", "precision_forbidden", "inputs", "outputs", "forbid", "max_streams", "evidence", "questions"]
+FIELDS = [
+    "schema",
+    "task",
+    "scope",
+    "bounds",
+    "tolerance",
+    "hardware",
+    "precision",
+    "precision_forbidden",
+    "inputs",
+    "outputs",
+    "forbid",
+    "max_streams",
+    "evidence",
+    "questions",
+]
 
 
 # ------------------------------------------------------------------------------------------------------------- reading

@@ -381,20 +381,7 @@ class PreprocIf:
 
 
 Stmt: TypeAlias = (
-    Declare
-    | Evaluate
-    | Block
-    | If
-    | Loop
-    | Switch
-    | Return
-    | Break
-    | Continue
-    | Goto
-    | Label
-    | Throw
-    | Try
-    | PreprocIf
+    Declare | Evaluate | Block | If | Loop | Switch | Return | Break | Continue | Goto | Label | Throw | Try | PreprocIf
 )
 
 

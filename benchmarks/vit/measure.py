@@ -30,25 +30,24 @@ SANITIZER_TOOLS = ["memcheck", "racecheck", "initcheck"]
 
 
 def run(command, **options):
-    result = subprocess.run([str(part) for part in command], text=True, capture_output=True,
-                            **options)
+    result = subprocess.run([str(part) for part in command], check=False, text=True, capture_output=True, **options)
     if result.returncode != 0:
-        sys.exit(f"failed ({result.returncode}): {' '.join(map(str, command))}\n"
-                 f"{result.stdout}{result.stderr}")
+        sys.exit(f"failed ({result.returncode}): {' '.join(map(str, command))}\n{result.stdout}{result.stderr}")
     return result.stdout
 
 
 def first_line(command):
     try:
-        return subprocess.run(command, text=True, capture_output=True).stdout.split("\n")[0].strip()
+        return subprocess.run(command, check=False, text=True, capture_output=True).stdout.split("\n")[0].strip()
     except OSError:
         return ""
 
 
 def toolkit_of(nvcc):
     """The toolkit's folder, as nvcc itself sees it."""
-    listing = subprocess.run([nvcc, "--dryrun", "-c", "-x", "cu", os.devnull], text=True,
-                             capture_output=True).stderr
+    listing = subprocess.run(
+        [nvcc, "--dryrun", "-c", "-x", "cu", os.devnull], check=False, text=True, capture_output=True
+    ).stderr
     match = re.search(r"_HERE_=(.+)", listing)
     return (Path(match.group(1)) if match else Path(nvcc).resolve().parent).resolve().parent
 
@@ -72,13 +71,27 @@ def build(nvcc, arch, folder):
     expert = folder / "vit_expert"
     recorder = folder / "libgpu_busy.so"
     run(flags + ["-o", naive] + sorted(NAIVE.glob("*.cu")) + sorted(NAIVE.glob("*.cpp")))
-    run(flags + [f"-I{NAIVE}", "-o", expert] + sorted(EXPERT.glob("*.cu"))
-        + [NAIVE / name for name in SHARED])
+    run(flags + [f"-I{NAIVE}", "-o", expert] + sorted(EXPERT.glob("*.cu")) + [NAIVE / name for name in SHARED])
     toolkit = toolkit_of(nvcc)
     include, library = find_cupti(toolkit)
-    run(["g++", "-std=c++17", "-O2", "-Wall", "-shared", "-fPIC", f"-I{include}",
-         f"-I{toolkit / 'include'}", ROOT / "benchmarks" / "vit" / "gpu_busy.cpp", "-o", recorder,
-         f"-L{library}", "-lcupti", f"-Wl,-rpath,{library}"])
+    run(
+        [
+            "g++",
+            "-std=c++17",
+            "-O2",
+            "-Wall",
+            "-shared",
+            "-fPIC",
+            f"-I{include}",
+            f"-I{toolkit / 'include'}",
+            ROOT / "benchmarks" / "vit" / "gpu_busy.cpp",
+            "-o",
+            recorder,
+            f"-L{library}",
+            "-lcupti",
+            f"-Wl,-rpath,{library}",
+        ]
+    )
     return naive, expert, recorder
 
 
@@ -94,8 +107,7 @@ def record(program, images, recorder, calls=False):
     """One run under the recorder."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "busy.json"
-        environment = dict(os.environ, CUDA_INJECTION64_PATH=str(recorder),
-                           GPU_BUSY_JSON=str(path))
+        environment = dict(os.environ, CUDA_INJECTION64_PATH=str(recorder), GPU_BUSY_JSON=str(path))
         if calls:
             environment["GPU_BUSY_CALLS"] = "1"
         output = run([program, images], env=environment)
@@ -107,25 +119,35 @@ def record(program, images, recorder, calls=False):
 
 
 def summary(values):
-    return {"median": round(statistics.median(values), 4), "min": round(min(values), 4),
-            "max": round(max(values), 4), "values": [round(value, 4) for value in values]}
+    return {
+        "median": round(statistics.median(values), 4),
+        "min": round(min(values), 4),
+        "max": round(max(values), 4),
+        "values": [round(value, 4) for value in values],
+    }
 
 
 def per_image(short, long, short_count, long_count):
     """What one more image costs: the difference of two runs, start-up cancelled."""
+
     def slope(name, key, field):
         before = short[name].get(key, {}).get(field, 0)
         return (long[name][key][field] - before) / (long_count - short_count)
 
     return {
-        "kernels": {key: {"count": slope("kernels", key, "count"),
-                          "ms": round(slope("kernels", key, "ms"), 5)}
-                    for key in long["kernels"]},
-        "copies": {key: {"count": slope("copies", key, "count"),
-                         "bytes": slope("copies", key, "bytes")} for key in long["copies"]},
-        "runtime_calls": {key: {"count": slope("calls", key, "count"),
-                                "host_ms": round(slope("calls", key, "ms"), 5)}
-                          for key in long["calls"] if slope("calls", key, "count") > 0},
+        "kernels": {
+            key: {"count": slope("kernels", key, "count"), "ms": round(slope("kernels", key, "ms"), 5)}
+            for key in long["kernels"]
+        },
+        "copies": {
+            key: {"count": slope("copies", key, "count"), "bytes": slope("copies", key, "bytes")}
+            for key in long["copies"]
+        },
+        "runtime_calls": {
+            key: {"count": slope("calls", key, "count"), "host_ms": round(slope("calls", key, "ms"), 5)}
+            for key in long["calls"]
+            if slope("calls", key, "count") > 0
+        },
     }
 
 
@@ -153,13 +175,22 @@ def sanitize(programs, images, count):
     for tool in SANITIZER_TOOLS:
         for name, program in programs.items():
             started = time.monotonic()
-            done = subprocess.run([sanitizer, "--tool", tool, "--error-exitcode", "9", program,
-                                   images], text=True, capture_output=True)
-            lines = [line.strip("= ") for line in (done.stdout + done.stderr).splitlines()
-                     if "SUMMARY" in line]
-            yield f"{name} {tool}", {"exit": done.returncode,
-                                     "summary": lines[-1] if lines else "", "images": count,
-                                     "seconds": round(time.monotonic() - started, 1)}
+            done = subprocess.run(
+                [sanitizer, "--tool", tool, "--error-exitcode", "9", program, images],
+                check=False,
+                text=True,
+                capture_output=True,
+            )
+            lines = [line.strip("= ") for line in (done.stdout + done.stderr).splitlines() if "SUMMARY" in line]
+            yield (
+                f"{name} {tool}",
+                {
+                    "exit": done.returncode,
+                    "summary": lines[-1] if lines else "",
+                    "images": count,
+                    "seconds": round(time.monotonic() - started, 1),
+                },
+            )
 
 
 def machine(nvcc):
@@ -171,8 +202,13 @@ def machine(nvcc):
         match = re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())
         model = match.group(1) if match else ""
     version = re.search(r"V[0-9.]+", run([nvcc, "--version"]))
-    return {"gpu": name, "driver": driver, "nvcc": version.group(0) if version else "",
-            "cpu": model or platform.machine(), "cpu_cores": os.cpu_count()}
+    return {
+        "gpu": name,
+        "driver": driver,
+        "nvcc": version.group(0) if version else "",
+        "cpu": model or platform.machine(),
+        "cpu_cores": os.cpu_count(),
+    }
 
 
 def write(path, report):
@@ -187,8 +223,9 @@ def main():
     parser.add_argument("--repeat", type=int, default=7, help="timed runs of each program")
     parser.add_argument("--arch", default="sm_90", help="GPU architecture for nvcc")
     parser.add_argument("--nvcc", default=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc")
-    parser.add_argument("--sanitize", type=int, default=0, metavar="N",
-                        help="also run compute-sanitizer on N images (takes minutes)")
+    parser.add_argument(
+        "--sanitize", type=int, default=0, metavar="N", help="also run compute-sanitizer on N images (takes minutes)"
+    )
     options = parser.parse_args()
     if options.images < 8:
         parser.error("at least 8 images are needed")
@@ -208,8 +245,7 @@ def main():
         outputs = {}
         for name, program in programs.items():
             outputs[name] = run([program, images, "--check"])
-            checks[name] = [line for line in outputs[name].splitlines()
-                            if line.startswith("check ")]
+            checks[name] = [line for line in outputs[name].splitlines() if line.startswith("check ")]
             print(f"{name}: {checks[name]}", flush=True)
         expected = result_lines(outputs["naive"])
         if len(expected) != options.images or result_lines(outputs["expert"]) != expected:
@@ -225,31 +261,31 @@ def main():
 
         report = {
             "machine": machine(options.nvcc),
-            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+            "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
             "command": "python benchmarks/vit/measure.py " + " ".join(sys.argv[1:]),
             "images": options.images,
             "checks": checks,
             "identical_results": True,
         }
         for name, program in programs.items():
-            counted = [record(program, sets[count], recorder, calls=True)
-                       for count in (few, options.images)]
+            counted = [record(program, sets[count], recorder, calls=True) for count in (few, options.images)]
             report[name] = {
                 "ms_per_image": summary(times[name]),
                 "recorded": measure_busy(program, images, options.images, recorder, 3),
                 "per_image": per_image(*counted, few, options.images),
             }
-        ratio = (report["naive"]["ms_per_image"]["median"]
-                 / report["expert"]["ms_per_image"]["median"])
+        ratio = report["naive"]["ms_per_image"]["median"] / report["expert"]["ms_per_image"]["median"]
         report["naive_to_expert_ms_per_image"] = round(ratio, 3)
         report["naive_to_expert_span"] = round(
-            report["naive"]["recorded"]["span_ms"]["median"]
-            / report["expert"]["recorded"]["span_ms"]["median"], 3)
+            report["naive"]["recorded"]["span_ms"]["median"] / report["expert"]["recorded"]["span_ms"]["median"], 3
+        )
         write(options.json, report)
         for name in programs:
-            print(f"{name}: {report[name]['ms_per_image']['median']} ms per image, "
-                  f"busy {report[name]['recorded']['busy_ms_per_image']} ms per image, "
-                  f"span {report[name]['recorded']['span_ms']['median']} ms")
+            print(
+                f"{name}: {report[name]['ms_per_image']['median']} ms per image, "
+                f"busy {report[name]['recorded']['busy_ms_per_image']} ms per image, "
+                f"span {report[name]['recorded']['span_ms']['median']} ms"
+            )
         print(f"naive / expert: {ratio:.2f}", flush=True)
 
         if options.sanitize:
