@@ -100,6 +100,8 @@ class DeviceCalls(DeviceExpressions, ABC):
         base_type = ""
         if len(locations) == 1 and isinstance(locations[0], int):
             base_type = self._cells[locations[0]].type.name
+        elif locations and all(isinstance(x, Place) and not x.field for x in locations):
+            base_type = next(x.element for x in locations if isinstance(x, Place))
         this = Value(places=frozenset(Place(f"c:{x}") if isinstance(x, int) else x for x in locations))
         methods = self._methods(base_type, callee.name, len(args))
         if methods:
@@ -111,7 +113,8 @@ class DeviceCalls(DeviceExpressions, ABC):
             return Value(data=True, thread=True)
         if callee.name in ("thread_rank", "block_rank", "meta_group_rank"):
             return Value(thread=True)
-        for value in [bound, *values]:
+        touched = Value(places=frozenset(x for x in locations if isinstance(x, Place)))
+        for value in [bound, touched, *values]:
             self._escape(value)
         return replace(combine([bound, *values]), data=True, thread=True)
 

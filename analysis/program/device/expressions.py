@@ -85,6 +85,10 @@ class DeviceExpressions(DeviceGuards, ABC):
             case ir.Binary(op=",", left=left, right=right):
                 self._value(left)
                 return self._locations(right)
+            case ir.Call(callee=ir.Name(name=name), args=args) if self._is_pointer(name):
+                # a macro named like a pointer that indexes it: `#define img(r, c) img[(r) * w + (c)]`
+                given = [self._value(a) for a in args]
+                return self._targets(self._value(node.callee), None), combine(given)
             case _:
                 return (), UNKNOWN
 
@@ -151,6 +155,8 @@ class DeviceExpressions(DeviceGuards, ABC):
                 return replace(combine(values), places=frozenset(p for v in values for p in v.places))
             case ir.Lambda():
                 return Value(function=node)
+            case ir.Call(callee=ir.Name(name=name)) if self._is_pointer(name):
+                return self._read_all(*self._locations(node))
             case ir.Call():
                 return self._call(node)
             case ir.Launch(kernel=kernel, args=args):  # dynamic parallelism
@@ -169,6 +175,13 @@ class DeviceExpressions(DeviceGuards, ABC):
             case ir.New() | ir.Delete():
                 return UNKNOWN
         return UNKNOWN
+
+    def _is_pointer(self, name: str) -> bool:
+        found = self._find(name)
+        if not isinstance(found, int) or self._cells[found].array:
+            return False
+        held = self._store.get(found, UNKNOWN)
+        return held.function is None and any(not p.value and not p.local for p in held.places)
 
     def _embedded(self, array: Location) -> tuple[Location, ...]:
         """An element of an array that is a struct's field, by where the field lies."""

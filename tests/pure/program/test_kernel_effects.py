@@ -266,6 +266,20 @@ CASES = {
         "__global__ void k(int* p) { int* q = p; *q++ = 1; *q = 2; }",
         ["p w must some int [0, 2)"],
     ),
+    "a macro from a header not in sight that indexes a pointer": (
+        ("__global__ void k(const float* img, float* out, int w) { int c = threadIdx.x; out[c] = img(0, c); }"),
+        ["img r must some float [None, None)", "out w must some float [0, blockDim.x)"],
+    ),
+    "methods of elements": (
+        (
+            "struct P { float v; __device__ float get() const { return v; } __device__ void set(float x) { v = x; } };\n"
+            f"__global__ void k(const P* in, P* out) {{ {INDEX} out[i].set(in[i].get()); }}"
+        ),
+        [
+            "in r must thread P [0, blockDim.x*gridDim.x)",
+            "out w must thread P [0, blockDim.x*gridDim.x)",
+        ],
+    ),
     "tiled product": (
         (
             "__global__ void k(const float* A, const float* B, float* C, int n) {\n"
