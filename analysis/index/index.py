@@ -19,7 +19,7 @@ from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program import cuda, cupy
-from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
+from stitchcuda.analysis.program.ir import Function, Module, Param, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
 from stitchcuda.analysis.rules.finding import Finding, RuleInput
@@ -51,8 +51,6 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    shape: bytes
-    digests: tuple[tuple[str, str], ...]
     timeline: Timeline
     findings: EntryFindings
 
@@ -68,6 +66,9 @@ class Index:
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
+        self._shapes = _Shapes()
+        self._shape = b""  # what `_entries` and `_digests` hold for
+        self._digests: dict[str, str] = {}
         self._normal: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
 
@@ -104,15 +105,21 @@ class Index:
         program = link(modules)
         problems += program.problems
         sources = {path: file.text for path, file in self._files.items()}
-        shape = _shape(program)
+        shape = self._shapes.of(program)
+        digests = {uid: f.digest for uid, f in program.functions.items()}
+        changed = {uid for uid, digest in digests.items() if not digest or self._digests.get(uid) != digest}
         entries: dict[str, _Entry] = {}
         for uid in program.entries:
             if cancel is not None and cancel():
                 return self._cancelled()
-            entry = self._entry(uid, program, shape, sources, problems, cancel)
+            entry = self._entries.get(uid) if shape == self._shape else None
+            if entry is None or not changed.isdisjoint(entry.timeline.functions):
+                entry = self._entry(uid, program, sources, problems, cancel)
             if entry is not None:
                 entries[uid] = entry
-        self._entries = entries
+        if cancel is not None and cancel():
+            return self._cancelled()
+        self._entries, self._shape, self._digests = entries, shape, digests
         findings = merge([e.findings for e in entries.values()], program, sources)
         timelines = tuple(e.timeline for e in entries.values())
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
@@ -170,14 +177,10 @@ class Index:
         self,
         uid: str,
         program: Program,
-        shape: bytes,
         sources: Mapping[str, bytes],
         problems: list[Problem],
         cancel: Cancel | None,
     ) -> _Entry | None:
-        known = self._entries.get(uid)
-        if known is not None and known.shape == shape and known.digests == _digests(program, known.timeline):
-            return known
         try:
             timeline = execute_entry(program, uid, options=self._options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
@@ -191,7 +194,7 @@ class Index:
             problems.append(Problem(function.path, line, what, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
-        return _Entry(shape, _digests(program, timeline), timeline, EntryFindings(found, sites))
+        return _Entry(timeline, EntryFindings(found, sites))
 
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
@@ -205,28 +208,40 @@ def _is_python(path: str) -> bool:
     return path.endswith((".py", ".pyi"))
 
 
-def _digests(program: Program, timeline: Timeline) -> tuple[tuple[str, str], ...]:
-    """What an entry's result depends on, besides the shape of the program."""
-    return tuple((uid, _function_digest(program.functions.get(uid))) for uid in sorted(timeline.functions))
+@dataclass(slots=True)
+class _Shapes:
+    """Digests of declarations, kept while the frontend hands out the same objects."""
 
+    signatures: dict[str, tuple[tuple[Param, ...], bytes]] = field(default_factory=dict)
+    modules: dict[str, tuple[Module, bytes]] = field(default_factory=dict)
 
-def _function_digest(function: Function | None) -> str:
-    return "" if function is None else f"{function.digest}:{function.base if not function.digest else ''}"
+    def of(self, program: Program) -> bytes:
+        """Everything but function bodies: which functions there are, records, globals, constants, aliases, and the
+        kernels' own digests (a kernel's effects are read without executing it)."""
+        hasher = hashlib.blake2b(digest_size=16)
+        self.signatures = {uid: self._signature(f) for uid, f in program.functions.items()}
+        for uid in sorted(program.functions):
+            function = program.functions[uid]
+            device = function.digest if function.space != "host" else ""
+            hasher.update(f"{uid}|{function.body is None}|{device}|".encode())
+            hasher.update(self.signatures[uid][1])
+        self.modules = {path: self._module(path, module) for path, module in program.modules.items()}
+        for path in sorted(self.modules):
+            hasher.update(self.modules[path][1])
+        return hasher.digest()
 
+    def _signature(self, function: Function) -> tuple[tuple[Param, ...], bytes]:
+        known = self.signatures.get(function.uid)
+        if known is not None and known[0] is function.params:
+            return known
+        return function.params, _digest(repr(function.params).encode())
 
-def _shape(program: Program) -> bytes:
-    """Everything but function bodies: which functions there are, records, globals, constants, aliases, and the kernels'
-    own digests (a kernel's effects are read without executing it)."""
-    hasher = hashlib.blake2b(digest_size=16)
-    for uid in sorted(program.functions):
-        function = program.functions[uid]
-        device = function.digest if function.space != "host" else ""
-        hasher.update(f"{uid}|{function.body is None}|{function.params!r}|{device}\n".encode())
-    for path in sorted(program.modules):
-        module = program.modules[path]
+    def _module(self, path: str, module: Module) -> tuple[Module, bytes]:
+        known = self.modules.get(path)
+        if known is not None and known[0] is module:
+            return known
         parts = (path, module.records, module.globals, module.constants, module.aliases, module.includes)
-        hasher.update(repr(parts).encode())
-    return hasher.digest()
+        return module, _digest(repr(parts).encode())
 
 
 def _digest(*parts: bytes) -> bytes:

@@ -156,14 +156,39 @@ def test_internal_errors_become_problems(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_findings_that_every_path_must_share() -> None:
     """A wait in a helper goes only when no caller needs it."""
-    kernel = b"__global__ void k(float* v) { v[threadIdx.x] += 1; }\n"
-    helper = b"void step(float* v) {\n    k<<<1, 64>>>(v);\n    cudaDeviceSynchronize();\n}\n"
-    plain = b"int main() { float *v, h[64]; cudaMalloc(&v, 256); step(v); cudaMemcpy(h, v, 256, cudaMemcpyDeviceToHost); return h[0]; }\n"
-    needs = b"int other() { float* v; cudaMallocManaged(&v, 256); step(v); return v[0]; }\n"
+    text = b"""
+__global__ void k(float* v) { v[threadIdx.x] += 1; }
+void step(float* v, cudaStream_t a, cudaStream_t b) {
+    k<<<1, 64, 0, a>>>(v);
+    cudaStreamSynchronize(a);
+    k<<<1, 64, 0, b>>>(v);
+}
+int one_stream() {
+    float *v, h[64];
+    cudaMalloc(&v, 256);
+    cudaStream_t a;
+    cudaStreamCreate(&a);
+    step(v, a, a);
+    cudaMemcpy(h, v, 256, cudaMemcpyDeviceToHost);
+    return h[0];
+}
+"""
+    two = b"""
+int two_streams() {
+    float *v, h[64];
+    cudaMalloc(&v, 256);
+    cudaStream_t a, b;
+    cudaStreamCreate(&a);
+    cudaStreamCreate(&b);
+    step(v, a, b);
+    cudaMemcpy(h, v, 256, cudaMemcpyDeviceToHost);
+    return h[0];
+}
+"""
     index = Index(strict=True)
-    index.put("a.cu", kernel + helper + plain)
+    index.put("a.cu", text)
     assert codes(index.analyse()) == ["redundant-sync"]
-    index.put("b.cu", b'#include "a.cu"\n' + needs.replace(b"other", b"main"))
+    index.put("a.cu", text + two)
     assert codes(index.analyse()) == []
 
 
