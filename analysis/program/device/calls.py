@@ -176,6 +176,7 @@ class DeviceCalls(DeviceExpressions, ABC):
         if len(self._frames) > DEPTH:
             self.calls_unknown = self.incomplete = True
             return UNKNOWN
+        first = len(self._cells)
         scope: dict[str, int | tuple[Location, ...]] = {}
         for k, param in enumerate(function.params):
             value = values[k] if k < len(values) else UNKNOWN
@@ -196,6 +197,7 @@ class DeviceCalls(DeviceExpressions, ABC):
             self._statement(function.body)
         finally:
             self._frames.pop()
+        self._forget_cells(first, frame.returned or UNKNOWN)
         return frame.returned or UNKNOWN
 
     def _inline_lambda(self, function: ir.Lambda, values: list[Value]) -> Value:

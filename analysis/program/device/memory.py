@@ -77,7 +77,7 @@ class DeviceMemory:
         self.lookups: dict[str, tuple[str, ...]] = {}  # names of functions asked for, and what they meant
         self._store: dict[int, Value] = {}
         self._cells: list[Cell] = []
-        self._fields: dict[tuple[int, str], int] = {}
+        self._fields: dict[int, dict[str, int]] = {}  # cell of a struct -> cells of its members
         self._frames: list[Frame] = []
         self._steps = 0
         self._bounds = Bounds(*launch_bounds(), {})
@@ -105,14 +105,26 @@ class DeviceMemory:
         return None
 
     def _member_cell(self, cell: int, name: str) -> int:
-        known = self._fields.get((cell, name))
-        if known is None:
+        members = self._fields.setdefault(cell, {})
+        known = members.get(name)
+        if known is None or known not in self._store:  # not seen yet, or only on another branch
             value = self._member_value(self._store.get(cell, UNKNOWN), name)
             kind = self._environment.fields.get(name)
             embedded = kind is not None and bool(kind.dims)
-            known = self._new_cell(kind or ir.TypeRef(""), value, array=embedded and not value.places)
-            self._fields[(cell, name)] = known
+            if known is None:
+                known = members[name] = self._new_cell(
+                    kind or ir.TypeRef(""), value, array=embedded and not value.places
+                )
+            self._store[known] = value
         return known
+
+    def _forget_cells(self, first: int, kept: Value) -> None:
+        """The locals of a call that has returned: nothing reaches them but, perhaps, the value that it gave back."""
+        held = {int(p.root[2:]) for p in kept.places if p.local}
+        for cell in range(first, len(self._cells)):
+            if cell not in held:
+                self._store.pop(cell, None)
+                self._fields.pop(cell, None)
 
     def _member_value(self, base: Value, name: str) -> Value:
         """A member of a struct held by value."""
@@ -146,8 +158,8 @@ class DeviceMemory:
         if isinstance(location, int):
             cell = self._cells[location]
             value = self._store.get(location, UNKNOWN)
-            members = [self._store.get(c, UNKNOWN) for (owner, _), c in self._fields.items() if owner == location]
-            for member in members:
+            for member_cell in self._fields.get(location, {}).values():
+                member = self._store.get(member_cell, UNKNOWN)
                 value = Value(value.number, value.places | member.places, value.data or member.data, value.thread)
             return replace(value, data=True, number=None) if cell.array else value
         if location.local:
@@ -181,8 +193,7 @@ class DeviceMemory:
             return
         weak = self._cells[location].array
         self._store[location] = self._store.get(location, UNKNOWN).join(value) if weak else value
-        for key in [k for k in self._fields if k[0] == location]:
-            del self._fields[key]
+        self._fields.pop(location, None)
 
     def _read_all(self, locations: Sequence[Location], flags: Value) -> Value:
         result: Value | None = None

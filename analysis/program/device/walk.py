@@ -133,13 +133,12 @@ class DeviceWalk(DeviceCalls):
         if isinstance(node.condition, ir.Const):  # `if constexpr` on a literal
             chosen = node.then if node.condition.value else node.otherwise
             return self._statement(chosen) if chosen is not None else ""
-        start, fields = dict(self._store), dict(self._fields)
+        start = dict(self._store)
         bounds = self._bounds.copy()
         self._assume(node.condition, True)
         first, exit_then = self._recorded_statement(node.then)
         after_then, self._store = self._store, dict(start)
         self._bounds = bounds.copy()
-        self._fields = fields
         second: list[Touch] = []
         exit_else = ""
         self._assume(node.condition, False)
@@ -267,5 +266,7 @@ def _same_places(a: Value, b: Value) -> bool:
 def _join_stores(a: dict[int, Value], b: dict[int, Value]) -> dict[int, Value]:
     joined = dict(a)
     for cell, value in b.items():
-        joined[cell] = value.join(a[cell]) if cell in a else value
+        known = joined.get(cell)
+        if known is not value:
+            joined[cell] = value if known is None else value.join(known)
     return joined
