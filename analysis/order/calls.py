@@ -172,6 +172,63 @@ class Calls(HostCalls):
         finally:
             self.frames.pop()
 
+    def call_backs(self, values: list[Value], span: Span, state: State) -> None:
+        """A function of the program was handed to code that is not followed: a thread, an event loop, an exit handler. It
+        runs at some time, ordered with nothing that is known here; what it does is written down from a copy of the state,
+        as another host thread."""
+        for position, value in enumerate(values):
+            match value:
+                case Code(uids=uids, this=this):
+                    functions = [self.program.functions[u] for u in uids]
+                    found = [f for f in functions if f.body is not None and f.uid in self.program.reaches_cuda]
+                    if found and found[0].space in ("host", "host_device"):
+                        body, params, function = found[0].body, found[0].params, found[0]
+                        scopes: list[dict[str, Place]] = [{}]
+                    else:
+                        continue
+                case Closure(node=node) if node.space == "host" and self._closure_reaches(node):
+                    body, params, this = node.body, node.params, self.frame.this
+                    function = self.program.functions[value.function]
+                    scopes = [dict(value.scope), {}]
+                case _:
+                    continue
+            calls = (*self.frame.calls, self.site(span))
+            deep = len(self.frames) >= self.options.max_depth
+            if body is None or deep or any(f.function is function and f.calls == calls for f in self.frames):
+                continue
+            if sum(f.function.uid == function.uid for f in self.frames) > 1:
+                continue
+            aside = state.copy()
+            self.machine.may_have_waited(aside.order)
+            self._threads += 1
+            thread, self.thread = self.thread, self._threads
+            frame = Frame(function, calls, scopes, this)
+            self.frames.append(frame)
+            self.executed.add(function.uid)
+            try:
+                following = values[position + 1 :]
+                for k, param in enumerate(params):
+                    given = following[k] if k < len(following) else Unknown(self.fresh(param.name))
+                    target = self.place_of_value(given) if param.type.reference else None
+                    if target is not None:
+                        frame.scopes[-1][param.name] = target
+                    else:
+                        self.bind_local(param.name, param.type, param.span or span, given, aside, moved=True)
+                self.run_body(body, aside)
+            finally:
+                self.frames.pop()
+                self.thread = thread
+
+    def _closure_reaches(self, node: ir.Lambda) -> bool:
+        for inner in ir.walk(node.body):
+            if isinstance(inner, ir.Launch | ir.Api):
+                return True
+            if isinstance(inner, ir.Call) and isinstance(inner.callee, ir.Name):
+                uids = self.program.by_name.get(plain(inner.callee.name), ())
+                if any(u in self.program.reaches_cuda for u in uids):
+                    return True
+        return False
+
     def _argument(self, param: ir.Param, arg: Expr | None, state: State) -> Value | Place:
         if arg is None:
             if param.default is not None:
@@ -384,6 +441,7 @@ class Calls(HostCalls):
         record = self.names.record(resolved)
         if record is None:
             values = [self.evaluate(a, state) for a in args]
+            self.call_backs(values, span, state)  # std::thread
             if len(values) == 1:
                 self.store_value(state, place, values[0], resolved)
             return

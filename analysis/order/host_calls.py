@@ -20,12 +20,16 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, TypeRef
+from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
 
 Outcome = tuple[State, Value]
 
 
 class HostCalls(Containers):
+    def call_backs(self, values: list[Value], span: Span, state: State) -> None:
+        """Follows functions that were handed to a call that is not followed itself."""
+        raise NotImplementedError
+
     def _malloc(self, name: str, expr: ir.Call, state: State) -> Value:
         values = [self.evaluate(a, state) for a in expr.args]
         polys = [v.value for v in values if isinstance(v, Num)]
@@ -115,6 +119,7 @@ class HostCalls(Containers):
             return [(state, self._extreme(short_name, values))]
         if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
             return self.unresolved(name, expr, state, values)
+        self.call_backs(values, expr.span, state)
         for position, value in enumerate(values):
             for mode in host_library.modes_of(short_name, position):
                 for pointer in self.pointers_in(value, state):
@@ -144,6 +149,7 @@ class HostCalls(Containers):
                 if self.visible_to_device(state, obj):
                     self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)
         self.machine.may_have_waited(state.order)
+        self.call_backs(values, expr.span, state)
         for arg in expr.args:
             if isinstance(arg, ir.AddressOf):
                 place = self.locate(arg.operand, state)

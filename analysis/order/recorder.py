@@ -106,6 +106,8 @@ class Recorder:
         self.frames: list[Frame] = []
         self.cuts: list[Cut] = []
         self.executed: set[str] = set()
+        self.thread = 0  # host thread that executes now
+        self._threads = 0
         self._fresh = 0
         if options.per_thread_default_stream:  # O6: stream 0 names this thread's own blocking stream
             self.streams.append(Stream(1, "default (per-thread)", StreamKind.PER_THREAD, True))
@@ -299,6 +301,7 @@ class Recorder:
                 iteration=iteration,
                 conditions=conditions,
                 graph=placed.graph,
+                thread=self.thread,
                 **{"device": state.device, **fields},
             )
         )
