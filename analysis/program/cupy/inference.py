@@ -59,6 +59,13 @@ class Scope:
     kinds: dict[str, Kind] = field(default_factory=dict)
     globals: set[str] = field(default_factory=set)  # names declared `global` in it
     returns: Kind | None = None
+    _nodes: tuple[Node, ...] | None = None
+
+    def nodes(self) -> tuple[Node, ...]:
+        """`own_nodes` of it, walked once."""
+        if self._nodes is None:
+            self._nodes = tuple(own_nodes(self.node))
+        return self._nodes
 
 
 @dataclass
@@ -215,7 +222,7 @@ class Inference:
                     key = (owner, text_of(target.child_by_field_name("attribute") or target))
                     self.file.attributes[key] = join(self.file.attributes.get(key), kind)
 
-        for node in own_nodes(scope.node):
+        for node in scope.nodes():
             if node.type == "assignment":
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
                 if left is None or right is None:
@@ -290,7 +297,7 @@ class Inference:
 
     def _calls(self, scope: Scope) -> None:
         """Arguments give parameters their kinds."""
-        for node in own_nodes(scope.node):
+        for node in scope.nodes():
             if node.type != "call":
                 continue
             callee = self.callee(node, scope)

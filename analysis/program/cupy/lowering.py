@@ -10,7 +10,6 @@ from stitchcuda.analysis.program.cupy.inference import (
     Inference,
     Kind,
     Scope,
-    own_nodes,
     self_name,
 )
 from stitchcuda.analysis.program.ir import (
@@ -128,7 +127,7 @@ class Lowering:
                 continue
             found = [
                 right
-                for node in own_nodes(scope.node)
+                for node in scope.nodes()
                 if node.type == "assignment"
                 and (left := node.child_by_field_name("left")) is not None
                 and (right := node.child_by_field_name("right")) is not None

@@ -30,8 +30,9 @@ def lower_module(path: str, text: bytes) -> Module:
     inference = Inference(root)
     assert inference.file.module is not None
     embedded = [lower_source(path, *found) for found in map(cuda_text, _cuda_strings(root)) if found is not None]
-    functions = [_function(path, inference, name, scope) for name, scope in inference.file.functions.items()]
-    entry = _entry(path, inference, inference.file.module)
+    stamp = _stamp(inference)
+    functions = [_function(path, inference, name, scope, stamp) for name, scope in inference.file.functions.items()]
+    entry = _entry(path, inference, inference.file.module, stamp)
     own = {f.name for f in functions}
     works = entry.host_cuda_calls > 0 or bool(entry.mentions & own)
     return Module(
@@ -59,7 +60,7 @@ def _cuda_strings(root: Node) -> Iterable[Node]:
         stack.extend(reversed(node.named_children))
 
 
-def _function(path: str, inference: Inference, qualified: str, scope: Scope) -> Function:
+def _function(path: str, inference: Inference, qualified: str, scope: Scope, stamp: bytes) -> Function:
     node = scope.node
     lowering = Statements(inference, scope, node.start_byte)
     body = lowering.body(node)
@@ -85,13 +86,13 @@ def _function(path: str, inference: Inference, qualified: str, scope: Scope) -> 
         record=scope.owner,
         language="python",
         has_error=node.has_error,
-        digest=_digest(node, inference),
+        digest=_digest(node, stamp),
         host_cuda_calls=lowering.cuda_calls,
         mentions=frozenset(lowering.mentions),
     )
 
 
-def _entry(path: str, inference: Inference, scope: Scope) -> Function:
+def _entry(path: str, inference: Inference, scope: Scope, stamp: bytes) -> Function:
     """The module's own code, as a function."""
     lowering = Statements(inference, scope, 0)
     body = lowering.body(scope.node)
@@ -108,20 +109,24 @@ def _entry(path: str, inference: Inference, scope: Scope) -> Function:
         body=body,
         language="python",
         has_error=scope.node.has_error,
-        digest=_digest(scope.node, inference),
+        digest=_digest(scope.node, stamp),
         host_cuda_calls=lowering.cuda_calls,
         mentions=frozenset(lowering.mentions),
     )
 
 
-def _digest(node: Node, inference: Inference) -> str:
+def _digest(node: Node, stamp: bytes) -> str:
     """Of the text, and of what was inferred about the file's names: that decides how the text is lowered."""
+    return hashlib.blake2b(node.text or b"", digest_size=16, key=stamp).hexdigest()
+
+
+def _stamp(inference: Inference) -> bytes:
     file = inference.file
-    digest = hashlib.blake2b(node.text or b"", digest_size=16)
     scopes = [s for s in (file.module, *file.functions.values()) if s is not None]
+    digest = hashlib.blake2b(digest_size=32)
     digest.update(repr([(s.name, s.params, sorted(s.kinds.items()), s.returns) for s in scopes]).encode())
     digest.update(repr((sorted(file.imports.items()), sorted(file.attributes.items()))).encode())
-    return digest.hexdigest()
+    return digest.digest()
 
 
 def _globals(scope: Scope) -> list[Declare]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.program.cupy import table
 from stitchcuda.analysis.program.cupy.calls import Calls
 from stitchcuda.analysis.program.cupy.expressions import UFUNCS
-from stitchcuda.analysis.program.cupy.inference import MEMORY, arguments_of, called_name, own_nodes
+from stitchcuda.analysis.program.cupy.inference import MEMORY, arguments_of, called_name
 from stitchcuda.analysis.program.cupy.lowering import STATIC, type_of
 from stitchcuda.analysis.program.ir import (
     ApiKind,
@@ -448,7 +448,7 @@ class Statements(Calls):
 
     def _shared(self, name: str, returned: bool) -> bool:
         """Whether something else may hold on to the array: another name, a container, an object, unknown code."""
-        for node in own_nodes(self.scope.node):
+        for node in self.scope.nodes():
             if node.type != "identifier" or text_of(node) != name:
                 continue
             inner, outer = node, node.parent
