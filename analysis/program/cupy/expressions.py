@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from stitchcuda.analysis.program.cupy import table
-from stitchcuda.analysis.program.cupy.inference import MEMORY, Kind
+from stitchcuda.analysis.program.cupy.kinds import MEMORY, Kind
 from stitchcuda.analysis.program.cupy.lowering import RETURNS, Lowering
 from stitchcuda.analysis.program.ir import (
     ApiKind,

@@ -4,14 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from stitchcuda.analysis.program.cupy.inference import (
-    MEMORY,
-    UNKNOWN,
-    Inference,
-    Kind,
-    Scope,
-    self_name,
-)
+from stitchcuda.analysis.program.cupy.inference import Inference
+from stitchcuda.analysis.program.cupy.kinds import MEMORY, UNKNOWN, Kind, Scope, self_name
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,

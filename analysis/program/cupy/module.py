@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 
-from stitchcuda.analysis.program.cupy.inference import Inference, Scope, cuda_string, parameters_of
+from stitchcuda.analysis.program.cupy.inference import Inference
+from stitchcuda.analysis.program.cupy.kinds import Scope, cuda_string, parameters_of
 from stitchcuda.analysis.program.cupy.lowering import STATIC, type_of
 from stitchcuda.analysis.program.cupy.sources import cuda_text, lower_source
 from stitchcuda.analysis.program.cupy.statements import Statements
