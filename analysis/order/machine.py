@@ -123,8 +123,8 @@ class Placed:
 
 
 class Machine:
-    """Applies operations to an `OrderState`. `stream_of` gives the Stream behind an id; `before_of` the must-set of an
-    op that was already placed (to leave out edges that another edge implies)."""
+    """Applies operations to an `OrderState`. `stream_of` gives the Stream behind an id; `before_of` what is complete
+    when an op that was already placed is complete (to leave out edges that another edge implies)."""
 
     def __init__(self, stream_of: Callable[[int], Stream], before_of: Callable[[int], int]) -> None:
         self._stream = stream_of
@@ -197,9 +197,10 @@ class Machine:
         state.host_tail = (op,)
         return edges
 
-    def host_stages(self, state: OrderState, done: Done) -> None:
-        """C1: the host waited for what precedes an upload, but not for the upload itself."""
+    def host_stages(self, state: OrderState, done: Done, tails: tuple[int, ...]) -> None:
+        """C1: the host waited for what precedes an upload (`tails`: the last ops of it), but not for the upload itself."""
         state.host = state.host | done
+        state.host_tail = tails or state.host_tail
 
     def may_have_waited(self, state: OrderState) -> None:
         """A call that could not be resolved ran: it may have waited for everything."""
@@ -264,7 +265,9 @@ class Machine:
                 tails = [t for ids in capture.tails.values() for t in ids]
                 placed = self.host(state, op)
                 edges = self._reduce(op, [(t, "capture") for t in tails or [capture.begin]])
-                return Placed(placed.before, placed.earlier, placed.edges + edges), capture
+                known = self._before(capture.begin)  # ordered before the end through the begin
+                waited = tuple(e for e in placed.edges if not known >> e.source & 1)
+                return Placed(placed.before, placed.earlier, waited + edges), capture
         return self.host(state, op), None
 
     def _capture_of(self, state: OrderState, stream_id: int, event: int | None) -> Capture | None:

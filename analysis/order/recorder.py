@@ -82,7 +82,7 @@ class Recorder:
     def __init__(self, program: Program, options: Options) -> None:
         self.program = program
         self.options = options
-        self.machine = Machine(lambda s: self.streams[s], lambda o: self.before[o])
+        self.machine = Machine(lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits)
         self.objects: list[Object] = []
         self._objects: dict[Identity, int] = {}
         self.buffers: list[Buffer] = []
@@ -353,14 +353,30 @@ class Recorder:
         """The host waits in `op` until `done`."""
         waits = done.must & ~(1 << op)
         self.ops[op] = replace(self.ops[op], waits=waits)
+        implied = 0
+        for blocker in blockers:
+            implied |= self.before[blocker]
+        own = self._edges_of_newest(op)
+        self.edges += [e for e in own if not implied >> e.source & 1]
         self.edges += self.machine.host_waits_for(state.order, op, done, blockers)
         state.host_ops.clear()
 
     def stage_host(self, state: State, op: int, done: Done) -> None:
         """C1: the host waits in `op` for what precedes it; `op` itself may go on."""
         self.ops[op] = replace(self.ops[op], waits=done.must & ~(1 << op))
-        self.machine.host_stages(state.order, done)
+        own = self._edges_of_newest(op)
+        self.edges += own
+        self.machine.host_stages(state.order, done, tuple(e.source for e in own))
         state.host_ops.clear()
+
+    def _edges_of_newest(self, op: int) -> list[Edge]:
+        """Takes out the edges of the op that was written down last."""
+        first = len(self.edges)
+        while first and self.edges[first - 1].target == op:
+            first -= 1
+        own = self.edges[first:]
+        del self.edges[first:]
+        return own
 
     # ---------------------------------------------------------------------------------------------------------- result
 
