@@ -14,7 +14,17 @@ from typing import TypeAlias
 from stitchcuda.analysis.order.alias import Conflict, alias, conflict
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO
-from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Memory, Op, Shape, StreamKind, Timeline
+from stitchcuda.analysis.order.timeline import (
+    Access,
+    Buffer,
+    Certainty,
+    Condition,
+    Memory,
+    Op,
+    Shape,
+    StreamKind,
+    Timeline,
+)
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Program
 from stitchcuda.analysis.rules.finding import Confidence
@@ -63,7 +73,7 @@ def races(
     for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
         if not choose(earlier, first, later, second) or not timeline.may_overlap(earlier.id, later.id):
             continue
-        if exclusive(earlier, later):
+        if exclusive(timeline, earlier, later):
             continue
         for clash in conflict(timeline, earlier.id, later.id):
             if clash.first is not first or clash.second is not second:
@@ -113,13 +123,34 @@ def _depends_on_data(program: Program, op: Op) -> bool:
     return bool(uids) and not any(kernel_effects(program, uid).calls_unknown for uid in uids)
 
 
-def exclusive(a: Op, b: Op) -> bool:
-    """The two ops stand on opposite sides of one decision. Tests of the same text count as one decision: a mode flag is
-    often tested again at each stage."""
-    if a.iteration != b.iteration and a.loop is not None and b.loop is not None:
-        return False
-    other = {(c.text, c.taken) for c in b.conditions}
-    return any((c.text, not c.taken) in other or (_negated(c.text), c.taken) in other for c in a.conditions if c.text)
+def exclusive(timeline: Timeline, a: Op, b: Op) -> bool:
+    """The two ops stand on opposite sides of one decision, taken in the same round of the loops around it. Tests of the
+    same text count as one decision: a mode flag is often tested again at each stage."""
+    for one in a.conditions:
+        for other in b.conditions:
+            opposite = (one.text == other.text and one.taken != other.taken) or (
+                one.text == _negated(other.text) and one.taken == other.taken
+            )
+            if one.text and opposite and _rounds(timeline, a, one) == _rounds(timeline, b, other):
+                return True
+    return False
+
+
+def _rounds(timeline: Timeline, op: Op, decision: Condition) -> list[tuple[int, int]]:
+    """The loops around a decision on the way to an op, outermost first, each with the round it was in."""
+    chain: list[int] = []
+    loop = op.loop
+    while loop is not None:
+        chain.insert(0, loop)
+        loop = timeline.loops[loop].parent
+    depth = next((d for d, site in enumerate(op.calls) if site.function == decision.site.function), len(op.calls))
+    rounds = []
+    for number, index in zip(chain, op.iteration, strict=False):
+        info = timeline.loops[number]
+        around = len(info.calls) == depth and info.site.span[0] <= decision.site.span[0]
+        if len(info.calls) < depth or around:
+            rounds.append((number, index))
+    return rounds
 
 
 def memory_key(buffer: Buffer) -> object:

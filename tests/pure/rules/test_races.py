@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stitchcuda.analysis.order.symbolic import number, symbol
-from stitchcuda.analysis.order.timeline import Access, Condition, Memory, Mode, Range, Shape, StreamKind
+from stitchcuda.analysis.order.timeline import Access, Condition, LoopInfo, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.rules.finding import Confidence
@@ -125,6 +125,19 @@ def test_opposite_branches_do_not_meet() -> None:
     run.conditions = (Condition(site(5), "split", False),)
     run.launch("use", b, read(x))
     assert run.findings(RAW) == []
+
+
+@pytest.mark.parametrize(("decided", "count"), [(20, 1), (5, 0)])
+def test_opposite_branches_in_two_rounds_meet(decided: int, count: int) -> None:
+    """A decision inside the loop (line 20) falls anew in each round, one before the loop (line 5) does not."""
+    run = Run()
+    a, b, x = run.stream("a"), run.stream("b"), run.buffer("dX")
+    run.loops.append(LoopInfo(0, site(10), None))
+    run.conditions = (Condition(site(decided), "odd", True),)
+    run.launch("produce", a, write(x), loop=0, iteration=(0,))
+    run.conditions = (Condition(site(decided), "odd", False),)
+    run.launch("use", b, read(x), loop=0, iteration=(1,))
+    assert len(run.findings(RAW)) == count
 
 
 def test_atomics_and_reads() -> None:
