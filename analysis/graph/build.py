@@ -22,6 +22,7 @@ NOT_NODES = frozenset(
         ApiKind.UNMODELLED,
     }
 )
+ALLOCATIONS = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC})
 RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
 HOST_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.DEVICE_SYNC})
 
@@ -147,7 +148,7 @@ class GraphBuilder:
         return GraphNode(
             id=name,
             kind=op.kind.value,
-            api=op.api,
+            api=op.api or None,
             kernel=op.kernel or None,
             path=op.site.path,
             line=self.lines.of(op.site),
@@ -160,7 +161,7 @@ class GraphBuilder:
             device=devices.pop() if len(devices) == 1 else None,
             thread=op.thread,
             reads=_buffers(timeline, ops, (Mode.READ, Mode.ATOMIC)),
-            writes=_buffers(timeline, ops, (Mode.WRITE, Mode.ATOMIC)),
+            writes=_allocated(timeline, ops) or _buffers(timeline, ops, (Mode.WRITE, Mode.ATOMIC)),
             bytes=sizes.pop() if len(sizes) == 1 else None,
             grid=op.grid or None,
             block=op.block or None,
@@ -203,6 +204,7 @@ class GraphBuilder:
         return self._labels.claim((self._timelines, index), candidates)
 
 
+_COUNT = re.compile(r"\.size@\d+")  # how many elements a container holds
 _INTERNAL = re.compile(r"@\d+")  # tells apart variables of one name
 _UNNAMED = re.compile(r"-|(?:^|[^\w.])[a-z]+\.\d+(?![\w.])")  # a number that the program has no name for
 
@@ -211,7 +213,7 @@ def _amount(value: Poly | None) -> str | None:
     """A number or formula in the program's own names; None when it holds something that has none."""
     if value is None or any(_UNNAMED.match(s) for s in value.symbols):
         return None
-    return _INTERNAL.sub("", str(value))
+    return _INTERNAL.sub("", _COUNT.sub(".size()", str(value)))
 
 
 def _returns_done(op: Op) -> bool:
@@ -222,9 +224,13 @@ def _buffers(timeline: Timeline, ops: Sequence[Op], modes: Sequence[Mode]) -> tu
     return tuple(dict.fromkeys(timeline.buffers[a.buffer].name for op in ops for a in op.accesses if a.mode in modes))
 
 
-def _made(timeline: Timeline, ops: Sequence[Op]) -> tuple[str, ...]:
+def _allocated(timeline: Timeline, ops: Sequence[Op]) -> tuple[str, ...]:
     ids = {op.id for op in ops}
-    allocated = [b.name for b in timeline.buffers if b.alloc_op in ids]
+    return tuple(dict.fromkeys(b.name for b in timeline.buffers if b.alloc_op in ids and ops[0].kind in ALLOCATIONS))
+
+
+def _made(timeline: Timeline, ops: Sequence[Op]) -> tuple[str, ...]:
+    allocated = list(_allocated(timeline, ops))
     released = [timeline.buffers[a.buffer].name for op in ops if op.kind in RELEASES for a in op.accesses]
     return tuple(dict.fromkeys(allocated + released))
 

@@ -26,7 +26,7 @@ class GraphNode:
 
     id: str
     kind: str
-    api: str
+    api: str | None
     kernel: str | None
     path: str
     line: int

@@ -35,7 +35,11 @@ def _shape(node: GraphNode) -> str:
 
 
 def _label(node: GraphNode) -> list[str]:
-    head = f"{node.kernel}<<<{node.grid or '?'}, {node.block or '?'}>>>" if node.kernel else node.api
+    head = (
+        f"{node.kernel}<<<{node.grid or '?'}, {node.block or '?'}>>>"
+        if node.kernel
+        else node.api or node.kind.replace("_", " ")
+    )
     if node.event:
         head += f" {node.event}"
     lines = [head]
