@@ -1,4 +1,4 @@
-"""docs/command-line.md names exactly the fields that the commands print."""
+"""docs/command-line.md and docs/check.md name exactly the fields that the commands print."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from stitchcuda.server.cli.dispatch import main
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+CHECK_PAGE = (ROOT / "docs" / "check.md").read_text(encoding="utf-8")
 
 SOURCE = """\
 __global__ void scale(float *data) { data[threadIdx.x] *= 2.0f; }
@@ -51,16 +52,21 @@ def printed(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> dict[st
     return value
 
 
+def keys(value: object) -> set[str]:
+    """The names of all fields, at every depth."""
+    if isinstance(value, dict):
+        return set(value).union(*map(keys, value.values()))
+    return set().union(*map(keys, value)) if isinstance(value, list) else set()
+
+
 def test_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.cu").write_text(SOURCE, encoding="utf-8")
     (tmp_path / "empty.cu").touch()
     value = printed(["check", str(tmp_path), "--format", "json"], capsys)
-    assert set(value) == envelope("check")
     assert value["findings"] and value["problems"]
-    for finding in value["findings"]:
-        assert set(finding) == fields("check")
-        assert all(set(place) == {"path", "line", "column", "message"} for place in finding["related"])
-    assert set(value["problems"][0]) == {"path", "line", "what", "consequence"}
+    block = re.search(r"## JSON.+?```\n(.+?)```", CHECK_PAGE, re.DOTALL)
+    assert block is not None
+    assert keys(value) == set(re.findall(r'"(\w+)"', block[1]))
 
 
 def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
