@@ -1,7 +1,7 @@
 """The server's side of the analysis process: when to ask it, what it answered, and its restarts.
 
 Editing only marks a document; after `delay` seconds without another edit its text goes over the pipe and a check is
-asked for. Facts are kept with the version they hold for. The event loop never analyses anything itself.
+asked for. Facts are kept with the revision they hold for. The event loop never analyses anything itself.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-m", "stitchcuda.server.analysis_process")
 _STUCK_SECONDS = 120.0  # a check that takes longer is ended by ending the process
+_FAILED_STARTS = 5
 _CRASHES_PER_TEXT = 2  # after that a text is left alone until it changes
 
 
@@ -76,17 +77,20 @@ class Analyses:
         self._writer: PipeWriter | None = None
         self._receiver: asyncio.Task[None] | None = None
         self._workspace = Workspace((), True)
-        self._sent: dict[str, tuple[int, int]] = {}  # path -> version and size of what the process has
+        self._sent: dict[str, tuple[int, int]] = {}  # path -> revision and size of what the process has
         self._facts: dict[str, tuple[int, FileFacts, bool]] = {}
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._running: dict[str, tuple[int, float]] = {}  # path -> version asked for, when
+        self._running: dict[str, tuple[int, float]] = {}  # path -> revision asked for, when
         self._crashes: dict[tuple[str, int], int] = {}
         self._changed = asyncio.Condition()
         self._answers: dict[int, asyncio.Future[GraphAnswer]] = {}
         self._failures: dict[str, tuple[int, str]] = {}
         self._numbers = itertools.count(1)
+        self._logged: set[str] = set()
         self._restarts = 0
+        self._failed_starts = 0  # in a row: the process ended before it said anything
+        self._unusable = False
         self._closing = False
 
     # ------------------------------------------------------------------------------------------------------- lifecycle
@@ -121,6 +125,7 @@ class Analyses:
         try:
             while True:
                 head = await stream.readexactly(LENGTH.size)
+                self._failed_starts = 0
                 message = unpack(await stream.readexactly(LENGTH.unpack(head)[0]))
                 await self._handle(message)
         except asyncio.IncompleteReadError:
@@ -134,21 +139,28 @@ class Analyses:
             await asyncio.to_thread(self._writer.flush, 1.0)
         code = await asyncio.to_thread(process.wait)
         self._restarts += 1
+        self._failed_starts += 1
         log.error("the analysis process ended (exit code %s) and is started again", code)
         lost, self._running = self._running, {}
-        for path, (version, _) in lost.items():
-            key = (path, version)
+        for path, (revision, _) in lost.items():
+            key = (path, revision)
             self._crashes[key] = self._crashes.get(key, 0) + 1
-            self._failures[path] = (version, f"the analysis process ended (exit code {code})")
+            if self._crashes[key] >= _CRASHES_PER_TEXT:
+                self._failures[path] = (revision, f"the analysis process ended (exit code {code})")
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(EngineUnavailable("the analysis process ended"))
         self._answers.clear()
+        if self._failed_starts >= _FAILED_STARTS:
+            log.error("the analysis process does not start; there will be no findings until the server is restarted")
+            self._unusable = True
+            await self._wake()
+            return
         await asyncio.sleep(min(0.05 * self._restarts, 2.0))
         self.start()
-        for path in lost:
+        for path in {*lost, *self._running}:  # the latter were asked while there was nobody to answer
             document = self._documents.at(path)
-            if document is not None and self._crashes.get((path, document.version), 0) < _CRASHES_PER_TEXT:
+            if document is not None and self._crashes.get((path, document.revision), 0) < _CRASHES_PER_TEXT:
                 self._ask(document)
         await self._wake()
 
@@ -165,7 +177,7 @@ class Analyses:
             self._due(path)
 
     def opened(self, path: str) -> None:
-        """The document is a new one: versions start again."""
+        """The document is a new one."""
         self._forget(path)
 
     def closed(self, path: str) -> None:
@@ -188,13 +200,13 @@ class Analyses:
     def _due(self, path: str) -> None:
         self._timers.pop(path, None)
         document = self._documents.at(path)
-        if document is not None and self._crashes.get((path, document.version), 0) < _CRASHES_PER_TEXT:
+        if document is not None and self._crashes.get((path, document.revision), 0) < _CRASHES_PER_TEXT:
             self._ask(document)
 
     def _ask(self, document: Document) -> None:
         self._send_texts()
         began = time.monotonic()
-        self._running[document.path] = (document.version, began)
+        self._running[document.path] = (document.revision, began)
         self._send(Check(document.path))
         asyncio.get_running_loop().call_later(_STUCK_SECONDS, self._check_stuck, document.path, began)
 
@@ -202,17 +214,17 @@ class Analyses:
         changed: dict[str, OpenText | EditedText] = {}
         for document in self._documents.all():
             sent = self._sent.get(document.path)
-            if sent is not None and sent[0] == document.version:
+            if sent is not None and sent[0] == document.revision:
                 continue
             edits = self._documents.since(document.uri, sent[0]) if sent is not None else None
             size = len(document.encoded)
             if sent is None or edits is None:
-                changed[document.path] = OpenText(document.version, document.language, document.encoded)
+                changed[document.path] = OpenText(document.revision, document.language, document.encoded)
             else:
                 front, back = hull(edits, sent[1])
                 middle = document.encoded[front : size - back]
-                changed[document.path] = EditedText(document.version, front, back, middle)
-            self._sent[document.path] = (document.version, size)
+                changed[document.path] = EditedText(document.revision, front, back, middle)
+            self._sent[document.path] = (document.revision, size)
         if changed:
             self._send(Texts(changed))
 
@@ -233,18 +245,18 @@ class Analyses:
         match message:
             case Result():
                 self._take(message)
-            case Outline(versions=versions, facts=facts):
+            case Outline(revisions=revisions, facts=facts):
                 for path, outline in facts.items():
                     document = self._documents.at(path)
-                    if document is not None and versions[path] <= document.version:
-                        self._outlines[path] = (versions[path], outline)
+                    if document is not None and self._documents.since(document.uri, revisions[path]) is not None:
+                        self._outlines[path] = (revisions[path], outline)
             case Indexing():
                 self._on_indexing(message)
                 return
-            case Failed(path=path, version=version, reason=reason):
+            case Failed(path=path, revision=revision, reason=reason):
                 log.error("the analysis failed: %s", reason)
                 self._running.pop(path, None)
-                self._failures[path] = (version, reason)
+                self._failures[path] = (revision, reason)
             case GraphAnswer(id=number):
                 answer = self._answers.pop(number, None)
                 if answer is not None and not answer.done():
@@ -254,36 +266,48 @@ class Analyses:
 
     def _take(self, result: Result) -> None:
         running = self._running.get(result.path)
-        if running is not None and result.complete and result.versions.get(result.path, -1) >= running[0]:
+        if running is not None and result.complete and result.revisions.get(result.path, -1) >= running[0]:
             self._running.pop(result.path)
         for path, facts in result.facts.items():
             document = self._documents.at(path)
-            version = result.versions[path]
-            if document is None or version > document.version:
+            revision = result.revisions[path]
+            if document is None or self._documents.since(document.uri, revision) is None:
                 continue  # closed meanwhile, or closed and opened again
-            self._facts[path] = (version, facts, result.complete)
+            self._facts[path] = (revision, facts, result.complete)
+            self._log_problems(facts)
             self._failures.pop(path, None)
             self._on_facts(path)
+
+    def _log_problems(self, facts: FileFacts) -> None:
+        """Internal errors of the engine, each once. They name a place in our code and none of the user's text."""
+        for problem in facts.problems:
+            if problem.what.startswith("internal error"):
+                what = problem.what.rpartition(": ")[2]
+                if what not in self._logged:
+                    self._logged.add(what)
+                    log.error("the analysis of a file met an internal error: %s", what)
 
     async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
     def latest(self, document: Document) -> tuple[int, FileFacts] | None:
-        """The newest facts of a document, with the version they hold for."""
+        """The newest facts of a document, with the revision they hold for."""
         known = self._facts.get(document.path)
         return (known[0], known[1]) if known is not None else None
 
     def is_current(self, document: Document, complete: bool) -> bool:
-        """Whether nothing better than the latest facts will come for this version without another request."""
+        """Whether nothing better than the latest facts will come for this revision without another request."""
         if self._failed(document):
             return True
         known = self._facts.get(document.path)
-        return known is not None and known[0] == document.version and (known[2] or not complete)
+        return known is not None and known[0] == document.revision and (known[2] or not complete)
 
     def _failed(self, document: Document) -> bool:
+        if self._unusable:
+            return True
         failure = self._failures.get(document.path)
-        return failure is not None and failure[0] == document.version
+        return failure is not None and failure[0] == document.revision
 
     async def settled(self, uri: str, complete: bool = False) -> Document | None:
         """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps).
@@ -303,12 +327,12 @@ class Analyses:
                 if document is None or self._failed(document):
                     return
                 known = self._outlines.get(document.path)
-                if known is not None and known[0] == document.version:
+                if known is not None and known[0] == document.revision:
                     return
                 await self._changed.wait()
 
     def outline(self, document: Document) -> tuple[int, FileFacts] | None:
-        """The newest launches and functions of a document, with the version they hold for."""
+        """The newest launches and functions of a document, with the revision they hold for."""
         return self._outlines.get(document.path)
 
     async def graph_text(self, path: str, function: str, form: str) -> str:
@@ -336,6 +360,7 @@ class Analyses:
             "pid": self._process.pid if self._process is not None else None,
             "restarts": self._restarts,
             "running": len(self._running),
+            "unusable": self._unusable,
             "failed": {os.path.basename(path): reason for path, (_, reason) in self._failures.items()},
         }
 

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import gc
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 from stitchcuda.server import sources
 from stitchcuda.server.messages import (
@@ -56,9 +55,10 @@ class Program:
 
     key: str
     index: Any
-    loaded: dict[str, tuple[int, int]] = field(default_factory=dict)  # path -> (mtime, size); (-1, version) when open
+    loaded: dict[str, tuple[int, int]] = field(default_factory=dict)  # path -> (mtime, size); (-1, revision) when open
     waiting: list[str] | None = None  # siblings not read yet; None: not listed yet
     analysis: Any = None
+    includes: dict[str, tuple[bytes, ...]] = field(default_factory=dict)  # of files whose includes were read
 
     @property
     def complete(self) -> bool:
@@ -68,8 +68,8 @@ class Program:
 class Inbox:
     """Requests in arrival order, filled by a thread."""
 
-    def __init__(self, stream: BinaryIO):
-        self._stream = stream
+    def __init__(self, fd: int):
+        self._fd = fd
         self._requests: list[Request] = []
         self._ready = threading.Condition()
         self._running: str | None = None
@@ -78,15 +78,22 @@ class Inbox:
 
     def _read(self) -> None:
         while True:
-            head = self._stream.read(LENGTH.size)
-            if len(head) < LENGTH.size:
-                os._exit(0)  # the server is gone
-            request = unpack(self._stream.read(LENGTH.unpack(head)[0]))
+            request = unpack(self._exactly(LENGTH.unpack(self._exactly(LENGTH.size))[0]))
             with self._ready:
                 self._requests.append(request)  # type: ignore[arg-type]
                 if isinstance(request, Check) and request.path == self._running:
                     self._cancel.set()
                 self._ready.notify()
+
+    def _exactly(self, size: int) -> bytes:
+        # Not `sys.stdin.buffer`: its lock, held here while waiting, aborts an interpreter that ends with an exception.
+        data = bytearray()
+        while len(data) < size:
+            part = os.read(self._fd, min(size - len(data), 1 << 20))
+            if not part:
+                os._exit(0)  # the server is gone
+            data += part
+        return bytes(data)
 
     def take(self, timeout: float | None = None) -> Request | None:
         """The next request; None when there is none for `timeout` seconds."""
@@ -134,6 +141,9 @@ class AnalysisProcess:
         match request:
             case Texts(changed=changed, closed=closed):
                 self._indexing = True
+                if not changed.keys() <= self._open.keys():
+                    for program in self._programs.values():
+                        program.includes.clear()  # a new document may be an include that was missing on the disk
                 for path, text in changed.items():
                     self._open[path] = text if isinstance(text, OpenText) else _edited(self._open[path], text)
                 for path in closed:
@@ -184,7 +194,7 @@ class AnalysisProcess:
         """Puts the current text of a file into the program's index when it is not there yet."""
         opened = self._open.get(path)
         if opened is not None:
-            stamp, text = (-1, opened.version), opened.text
+            stamp, text = (-1, opened.revision), opened.text
         else:
             stamp = _stamp(path)
         if program.loaded.get(path) == stamp:
@@ -203,6 +213,10 @@ class AnalysisProcess:
         text = self._read(path)
         if text is None:
             return
+        named = sources.named(path, text)
+        if program.includes.get(path) == named:
+            return
+        program.includes[path] = named
         folders = sources.include_folders(path, self._roots)
         for name, content in sources.includes(path, text, self._read, folders).files.items():
             self._load(program, name, content)
@@ -214,6 +228,7 @@ class AnalysisProcess:
                 if path in program.loaded and path not in self._open:
                     self._load(program, path)
             program.waiting = None  # files may have come or gone
+            program.includes.clear()
 
     # ----------------------------------------------------------------------------------------------------------- check
 
@@ -236,7 +251,7 @@ class AnalysisProcess:
             pass
         except Exception as error:  # noqa: BLE001
             # One broken analysis must not end the process: the next edit may be fine again.
-            self._send(Failed(path, self._open[path].version, _where(error)))
+            self._send(Failed(path, self._open[path].revision, _where(error)))
         finally:
             self._inbox.running(None)
 
@@ -286,20 +301,20 @@ class AnalysisProcess:
             raise Superseded
         program.analysis = analysis
         mine = [p for p in self._open if self._key(p) == program.key]
-        versions = {p: self._open[p].version for p in mine}
+        revisions = {p: self._open[p].revision for p in mine}
         self._send(
-            Result(path, versions, place_findings(analysis, mine), program.complete, time.perf_counter() - began)
+            Result(path, revisions, place_findings(analysis, mine), program.complete, time.perf_counter() - began)
         )
         if program.complete:
-            self._send_outline(program, versions, cancel)
+            self._send_outline(program, revisions, cancel)
 
-    def _send_outline(self, program: Program, versions: dict[str, int], cancel: threading.Event) -> None:
+    def _send_outline(self, program: Program, revisions: dict[str, int], cancel: threading.Event) -> None:
         from stitchcuda.server.placing import place_outline
 
         if cancel.is_set() or program.analysis is None:
             return
-        texts = {p: self._open[p].text for p in versions}
-        self._send(Outline(versions, place_outline(program.analysis, versions, texts, self._read)))
+        texts = {p: self._open[p].text for p in revisions}
+        self._send(Outline(revisions, place_outline(program.analysis, revisions, texts, self._read)))
 
     def _graph(self, request: GraphText) -> None:
         from stitchcuda.server.placing import graph_text
@@ -317,7 +332,7 @@ class AnalysisProcess:
 
 def _edited(old: OpenText, new: EditedText) -> OpenText:
     text = old.text[: new.front] + new.middle + old.text[len(old.text) - new.back :]
-    return OpenText(new.version, old.language, text)
+    return OpenText(new.revision, old.language, text)
 
 
 def _stamp(path: str) -> tuple[int, int]:
@@ -343,7 +358,7 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
     """Handles requests until stdin ends. `new_index` makes an engine; the default is `analysis.index.Index`."""
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # a stray print must not end up between two replies
-    inbox = Inbox(sys.stdin.buffer)
+    inbox = Inbox(0)
     if new_index is None:
         from stitchcuda.analysis.index import Index  # slow to import: the inbox fills meanwhile
 

@@ -6,11 +6,12 @@ computed for an older version can be carried to the current one or dropped when 
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
@@ -33,6 +34,7 @@ MAX_DISK_FILE = 8 * 1024 * 1024
 @dataclass
 class _Open:
     document: Document
+    # (revision before, edits), oldest first
     history: deque[tuple[int, tuple[ByteEdit, ...]]] = field(default_factory=lambda: deque(maxlen=_HISTORY))
 
 
@@ -42,11 +44,12 @@ class Documents:
     def __init__(self, encoding: Encoding = "utf-16"):
         self.encoding: Encoding = encoding  # negotiated at initialize, fixed from then on
         self._open: dict[str, _Open] = {}
+        self._revisions = itertools.count(1)
         self._by_path: dict[str, str] = {}
         self._disk: dict[str, tuple[tuple[int, int], Document]] = {}
 
     def open(self, uri: str, language: str, version: int, text: str) -> Document:
-        document = Document.of(uri, path_of(uri, language), version, text, language)
+        document = self._numbered(Document.of(uri, path_of(uri, language), version, text, language))
         self._open[uri] = _Open(document)
         self._by_path[document.path] = uri
         return document
@@ -61,9 +64,12 @@ class Documents:
             log.warning("ignored a change to version %d of a document at version %d", version, entry.document.version)
             return None
         document, edits = entry.document.changed(changes, version, self.encoding)
-        entry.document = document
-        entry.history.append((version, edits))
-        return document
+        entry.history.append((entry.document.revision, edits))
+        entry.document = self._numbered(document)
+        return entry.document
+
+    def _numbered(self, document: Document) -> Document:
+        return replace(document, revision=next(self._revisions))
 
     def close(self, uri: str) -> Document | None:
         entry = self._open.pop(uri, None)
@@ -85,18 +91,20 @@ class Documents:
     def all(self) -> list[Document]:
         return [entry.document for entry in self._open.values()]
 
-    def since(self, uri: str, version: int) -> tuple[ByteEdit, ...] | None:
-        """The edits that led from `version` to the current text, or None when they are not known any more."""
+    def since(self, uri: str, revision: int) -> tuple[ByteEdit, ...] | None:
+        """The edits that led from a revision to the current text; None when it is of another time that the document was
+        open, or too long ago."""
         entry = self._open.get(uri)
-        if entry is None or version > entry.document.version:
+        if entry is None:
             return None
-        if version == entry.document.version:
+        if revision == entry.document.revision:
             return ()
-        later = [edits for known, edits in entry.history if known > version]
-        # Versions need not be consecutive; what was dropped from the history is recognised by its fullness.
-        if len(later) == _HISTORY:
-            return None
-        return tuple(edit for edits in later for edit in edits)
+        later: list[tuple[ByteEdit, ...]] = []
+        for before, edits in reversed(entry.history):
+            later.append(edits)
+            if before == revision:
+                return tuple(edit for edits in reversed(later) for edit in edits)
+        return None
 
     def snapshot(self, path: str) -> Document | None:
         """The text behind a path: the open document, else the file. None when there is neither."""

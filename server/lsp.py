@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import subprocess
@@ -103,8 +104,8 @@ class StitchServer(LanguageServer):
     def _view(self, document: Document, known: tuple[int, FileFacts] | None) -> View | None:
         if known is None:
             return None
-        version, facts = known
-        edits = self.documents.since(document.uri, version)
+        revision, facts = known
+        edits = self.documents.since(document.uri, revision)
         if edits is None:
             facts, edits = FileFacts(document.path), ()
         return View(document, facts, edits, self.documents.encoding, self.documents.snapshot)
@@ -232,6 +233,7 @@ def run_stdio(server: StitchServer) -> int:
     os.dup2(2, 1)  # a stray print must not break the protocol
 
     async def main() -> int:
+        gc.freeze()  # the protocol's types stay for good: the collector need not look at them at each pause
         writer = PipeWriter(output)
         lifetime.on_signals(lambda: server.stop(1))
         try:

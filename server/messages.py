@@ -17,7 +17,7 @@ LENGTH = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class OpenText:
-    version: int
+    revision: int
     language: str
     text: bytes
 
@@ -27,7 +27,7 @@ class EditedText:
     """The text that was sent last with all but its first `front` and last `back` bytes replaced: a keystroke in a large
     file must not move megabytes."""
 
-    version: int
+    revision: int
     front: int
     back: int
     middle: bytes
@@ -78,11 +78,11 @@ class GraphText:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Findings in the open files of one program, with the versions they hold for. `complete`: the program's other files
+    """Findings in the open files of one program, with the revisions they hold for. `complete`: the program's other files
     were read; else another `Result` follows."""
 
     path: str  # of the `Check`
-    versions: dict[str, int]
+    revisions: dict[str, int]
     facts: dict[str, FileFacts]
     complete: bool
     seconds: float
@@ -92,7 +92,7 @@ class Result:
 class Outline:
     """Launches and functions of open files, sent after the `Result` with the findings: those are waited for."""
 
-    versions: dict[str, int]
+    revisions: dict[str, int]
     facts: dict[str, FileFacts]
 
 
@@ -110,7 +110,7 @@ class Failed:
     """The analysis of `path` ended with an exception: type and place, without text of the user."""
 
     path: str
-    version: int
+    revision: int
     reason: str
 
 

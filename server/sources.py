@@ -26,7 +26,13 @@ _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+
 # Words that only code around CUDA has. `<<<` alone would match git conflict markers and shell text.
 _CUDA = re.compile(
     rb"<<<[^<>\n]*|#[ \t]*include[ \t]*[<\"](?:cuda|cu(?:blas|fft|dnn|rand|sparse|solver|tensor)|thrust/|cub/|nccl|nvrtc"
-    rb"|cooperative_groups|device_launch_parameters|curand)|\b__global__\b|\bcuda(?:Malloc|Memcpy|Stream|Event|Launch)"
+    rb"|cooperative_groups|device_launch_parameters)|\b__global__\b|\bcuda(?:Malloc|Memcpy|Stream|Event|Launch)"
+)
+# Each match of `_CUDA` holds one of these. Plain C++ is told from CUDA by them alone, at memory speed: this runs with each
+# keystroke.
+_CUDA_WORDS = tuple(
+    b"<<< __global__ cuda cublas cufft cudnn curand cusparse cusolver cutensor thrust/ cub/ nccl nvrtc cooperative_groups"
+    b" device_launch_parameters".split()
 )
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:cupy|cupyx)\b", re.MULTILINE)
 _LAUNCH = re.compile(rb"<<<[^;]{1,400}?>>>", re.DOTALL)
@@ -41,6 +47,8 @@ def is_relevant(path: str, language: str, text: bytes) -> bool:
     if suffix == ".py" or language == "python":
         return _CUPY.search(text) is not None
     if suffix in SOURCES or suffix in HEADERS or language in ("c", "cpp"):
+        if not any(word in text for word in _CUDA_WORDS):
+            return False
         return any(not m.group().startswith(b"<<<") or _LAUNCH.match(text, m.start()) for m in _CUDA.finditer(text))
     return False
 
@@ -88,6 +96,12 @@ def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) 
                 waiting.append((candidate, new))
                 break
     return Ring(found)
+
+
+def named(path: str, text: bytes) -> tuple[bytes, ...]:
+    """The quoted includes (for Python: the imports) as written: while they stay the same, so do the files they mean."""
+    pattern = _IMPORT if path.endswith(".py") else _INCLUDE
+    return tuple(match.group() for match in pattern.finditer(text))
 
 
 def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[list[str]]:

@@ -135,6 +135,7 @@ class Document:
     version: int
     encoded: bytes
     language: str = ""
+    revision: int = 0  # set by the document store: never the same for two texts, while `version` starts again
     index: LineIndex | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -190,7 +191,7 @@ class Document:
             text[start:end] = new
             index = index.edited(text, edit)
             edits.append(edit)
-        return Document(self.uri, self.path, version, bytes(text), self.language, index), tuple(edits)
+        return Document(self.uri, self.path, version, bytes(text), self.language, index=index), tuple(edits)
 
 
 def encode(text: str) -> bytes:

@@ -6,6 +6,7 @@ rest of the program was read, another file was edited), pull clients are asked t
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -23,13 +24,16 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
+_COMPLETE_SECONDS = 5.0
+
+
 @dataclass
 class Channel:
     """What the client was told last, by URI."""
 
     pulls: bool = False
     can_refresh: bool = False
-    published: dict[str, str] = field(default_factory=dict)  # push: digest of the last list
+    published: dict[str, tuple[int, str]] = field(default_factory=dict)  # push: version and digest of the last list
     answered: dict[str, str] = field(default_factory=dict)  # pull: digest of the last report
     refreshing: bool = False
 
@@ -80,7 +84,7 @@ def facts_arrived(ls: StitchServer, path: str) -> None:
     if document is None or not ls.is_relevant(document):
         return
     latest = ls.analyses.latest(document)
-    if latest is None or latest[0] != document.version:
+    if latest is None or latest[0] != document.revision:
         return  # facts of an older text; those of the current one will come
     view = ls.view(document.uri)
     if view is None:
@@ -95,9 +99,11 @@ def facts_arrived(ls: StitchServer, path: str) -> None:
 
 def publish(ls: StitchServer, view: View) -> None:
     items = diagnostics_of(ls, view)
-    # Also an unchanged list goes out: it carries the version, and clients drop what belongs to an older one.
-    if items or view.document.uri in ls.channel.published:
-        ls.channel.published[view.document.uri] = digest(items)
+    # An unchanged list goes out too when the version is new: clients drop what belongs to an older one.
+    state = (view.document.version, digest(items))
+    if ls.channel.published.get(view.document.uri) == state:
+        return
+    ls.channel.published[view.document.uri] = state
     ls.text_document_publish_diagnostics(
         t.PublishDiagnosticsParams(uri=view.document.uri, version=view.document.version, diagnostics=items)
     )
@@ -135,8 +141,7 @@ async def pull(
     if document is not None and ls.is_relevant(document):
         waits = ls.settings.diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
         if waits:
-            # A client that cannot be asked to pull again gets one answer, so that must be the complete one.
-            await ls.analyses.settled(uri, complete=not ls.channel.can_refresh)
+            await _settled(ls, uri)
         view = ls.view(uri)
         if view is not None:
             items = diagnostics_of(ls, view)
@@ -145,6 +150,18 @@ async def pull(
     if params.previous_result_id == result:
         return t.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
     return t.RelatedFullDocumentDiagnosticReport(items=items, result_id=result)
+
+
+async def _settled(ls: StitchServer, uri: str) -> None:
+    """Waits for the facts of the current text. A client that cannot be asked to pull again gets one answer, so that should
+    be the one for the whole program, unless reading it takes too long."""
+    if not ls.channel.can_refresh:
+        try:
+            await asyncio.wait_for(ls.analyses.settled(uri, complete=True), _COMPLETE_SECONDS)
+            return
+        except TimeoutError:
+            pass
+    await ls.analyses.settled(uri)
 
 
 def digest(items: list[t.Diagnostic]) -> str:

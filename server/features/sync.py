@@ -44,3 +44,7 @@ def did_close(ls: StitchServer, params: t.DidCloseTextDocumentParams) -> None:
         return
     ls.analyses.closed(document.path)
     diagnostics.clear(ls, document)
+    # What other files of the program show may rest on text that was never saved.
+    for other in ls.documents.all():
+        if ls.is_relevant(other):
+            ls.analyses.request(other.path, delay=max(ls.settings.delay, 0.05))

@@ -259,6 +259,33 @@ async def test_a_crash_of_the_analysis_process_is_survived() -> None:
         assert not editor.client.messages
 
 
+async def test_an_analysis_process_that_does_not_start_is_given_up() -> None:
+    async with editor_session("neovim", command=(*FAKE, "--no-analysis"), options=NOW) as editor:
+        editor.open(URI, TEXT)
+        await diagnostics(editor, URI, 0)
+        for _ in range(100):
+            if (await editor.command("stitchcuda.status"))["analysis"]["unusable"]:
+                break
+            await asyncio.sleep(0.1)
+        else:
+            pytest.fail("it is started for ever")
+
+
+async def test_closing_a_file_takes_its_unsaved_text_back(tmp_path: Path) -> None:
+    (tmp_path / "a.cu").write_text("// nothing\n", encoding="utf-8")
+    (tmp_path / "b.cu").write_text("// nothing\n", encoding="utf-8")
+    first, second = ((tmp_path / name).as_uri() for name in ("a.cu", "b.cu"))
+    async with editor_session("vscode", options=NOW, root=tmp_path) as editor:
+        editor.open(first, "hazard(x)\n")
+        editor.open(second, "hazard(x)\n")
+        await diagnostics(editor, first, 1)
+        await diagnostics(editor, second, 1)
+        editor.close(second)
+        editor.open(second, "// nothing\n")
+        await diagnostics(editor, second, 0)
+        await diagnostics(editor, first, 1)
+
+
 @pytest.mark.parametrize(
     "method",
     [

@@ -201,11 +201,12 @@ def test_store_ignores_what_does_not_fit() -> None:
     store = Documents()
     assert store.change("file:///x.cu", 2, [Change(None, None, "")]) is None
     assert store.close("file:///x.cu") is None
-    store.open("file:///x.cu", "cuda", 5, "int x;")
+    before = store.open("file:///x.cu", "cuda", 5, "int x;").revision
     assert store.change("file:///x.cu", 4, [Change(None, None, "")]) is None
     assert store.change("file:///x.cu", 6, [Change(None, None, "int y;")]) is not None
-    assert store.since("file:///x.cu", 5) == (ByteEdit(0, 6, 6),)
-    assert store.since("file:///x.cu", 7) is None
+    assert store.since("file:///x.cu", before) == (ByteEdit(0, 6, 6),)
+    store.open("file:///x.cu", "cuda", 5, "int z;")
+    assert store.since("file:///x.cu", before) is None
 
 
 def test_paths_of_uris() -> None:

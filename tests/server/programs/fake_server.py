@@ -1,4 +1,5 @@
-"""A language server with the fake engine. `--fail METHOD` makes the handler of one LSP method raise."""
+"""A language server with the fake engine. `--fail METHOD` makes the handler of one LSP method raise,
+`--no-analysis` gives it an analysis process that ends at once."""
 
 import sys
 from dataclasses import replace
@@ -13,6 +14,7 @@ def fail(*_: object) -> None:
 if __name__ == "__main__":
     broken = sys.argv[sys.argv.index("--fail") + 1 :] if "--fail" in sys.argv else []
     features = [replace(f, handler=fail) if f.method in broken else f for f in FEATURES]
-    sys.exit(
-        run_stdio(build_server("0", (sys.executable, "-m", "tests.server.programs.fake_analysis"), features=features))
-    )
+    analysis = ("-m", "tests.server.programs.fake_analysis")
+    if "--no-analysis" in sys.argv:
+        analysis = ("-c", "raise SystemExit(3)")
+    sys.exit(run_stdio(build_server("0", (sys.executable, *analysis), features=features)))
