@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
@@ -22,6 +23,7 @@ NOT_NODES = frozenset(
         ApiKind.UNMODELLED,
     }
 )
+VALUE_EDGES = frozenset({"data", "allocation"})
 ALLOCATIONS = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC})
 RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
 HOST_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.DEVICE_SYNC})
@@ -127,12 +129,16 @@ class GraphBuilder:
                 needed.add(loop)
                 loop = timeline.loops[loop].parent
         names: dict[int, str] = {}
+        merged: dict[tuple[Site, tuple[Site, ...], str | None], str] = {}  # rounds of the loop around repeat a loop
         for index in sorted(needed):
             info = timeline.loops[index]
-            names[index] = f"l{len(self.loops) + 1}"
             parent = names.get(info.parent) if info.parent is not None else None
-            line, trip = self.lines.of(info.site), _amount(info.trip)
-            self.loops.append(GraphLoop(names[index], parent, info.site.path, line, trip, len(info.calls)))
+            key = (info.site, info.calls, parent)
+            if key not in merged:
+                merged[key] = f"l{len(self.loops) + 1}"
+                line, trip = self.lines.of(info.site), _amount(info.trip)
+                self.loops.append(GraphLoop(merged[key], parent, info.site.path, line, trip, len(info.calls)))
+            names[index] = merged[key]
         return names
 
     # -------------------------------------------------------------------------------------------------------- nodes
@@ -262,7 +268,8 @@ def _edges(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> list
     """Edges between nodes. Ops that are no nodes are bridged: what they order stays ordered. An edge from a node to one
     that comes before it in the program connects two rounds of a loop and is left out."""
     follows: dict[int, list[tuple[int, str]]] = {}
-    for edge in timeline.edges:
+    ordering = [edge for edge in timeline.edges if edge.why not in VALUE_EDGES]
+    for edge in (*ordering, *value_edges(timeline)):
         follows.setdefault(edge.source, []).append((edge.target, edge.why))
     found: dict[GraphEdge, None] = {}
     rank = {name: k for k, name in enumerate(names.values())}
@@ -275,9 +282,37 @@ def _edges(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> list
             if target not in kept:
                 if target not in seen:
                     seen.add(target)
-                    pending += [(t, why) for t, later in follows.get(target, ()) if later != "data"]
+                    pending += [(t, why) for t, later in follows.get(target, ()) if later not in VALUE_EDGES]
                 continue
             source_name, target_name = names[op.node], names[timeline.ops[target].node]
             if rank[source_name] < rank[target_name]:
                 found[GraphEdge(source_name, target_name, why)] = None
-    return sorted(found, key=lambda e: (rank[e.source], rank[e.target], e.why))
+    loops = {names[op.node]: op.loop for op in timeline.ops if op.id in kept}
+    return sorted(_reduced(found, rank, loops), key=lambda e: (rank[e.source], rank[e.target], e.why))
+
+
+def _reduced(
+    edges: Iterable[GraphEdge], rank: Mapping[str, int], loops: Mapping[str, int | None]
+) -> Iterator[GraphEdge]:
+    """Without what merging the rounds of loops leaves over: a wait before a loop orders what is reached through other
+    work of the loop, an allocation comes before its first uses only, and a value that flows along an order edge is not
+    told twice."""
+    ordered: dict[str, list[str]] = {}
+    used: dict[str, list[str]] = {}
+    for edge in edges:
+        if edge.why != "data":
+            (used if edge.why == "allocation" else ordered).setdefault(edge.source, []).append(edge.target)
+    reached: dict[str, int] = {}  # bitsets of ranks
+    for name in reversed(rank):
+        reached[name] = 0
+        for target in ordered.get(name, ()):
+            reached[name] |= 1 << rank[target] | reached[target]
+    for edge in edges:
+        if edge.why == "host_wait" and loops[edge.source] != loops[edge.target]:
+            others = ordered[edge.source]
+        else:
+            others = used[edge.source] if edge.why == "allocation" else []
+        if any(reached[other] >> rank[edge.target] & 1 for other in others):
+            continue
+        if edge.why != "data" or edge.target not in ordered.get(edge.source, ()):
+            yield edge

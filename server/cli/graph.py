@@ -31,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """0: the graph was printed, 2: a path or the function could not be used."""
     found = inputs.find(arguments.paths)
     plan = programs.plan(found.files, arguments.paths)
-    problems: list[Problem] = [*found.problems, *plan.problems]
+    # a file without CUDA is part of the program all the same: it may be named for what it defines
+    problems = [p for p in (*found.problems, *plan.problems) if p.what != "uses no CUDA"]
     builder = GraphBuilder()
     known = False
     for group in plan.groups:

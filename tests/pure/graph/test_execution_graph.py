@@ -57,8 +57,11 @@ BUFFERS = (
 
 def timeline(ops: tuple[Op, ...], edges: tuple[Edge, ...], loops: tuple[LoopInfo, ...] = ()) -> Timeline:
     zero = (0,) * len(ops)
+    before = list(zero)
+    for edge in edges:  # in program order, so that what is before the source is known
+        before[edge.target] |= before[edge.source] | 1 << edge.source
     return Timeline(
-        "main", "static", ops, zero, zero, zero, edges, BUFFERS, STREAMS, (Event(0, "ready", at(6)),), loops
+        "main", "static", ops, tuple(before), zero, zero, edges, BUFFERS, STREAMS, (Event(0, "ready", at(6)),), loops
     )
 
 
@@ -135,11 +138,13 @@ def test_edges_bridge_what_is_no_node_and_leave_out_rounds_of_a_loop(graph: Exec
         ("n1", "n2"),
         ("n2", "n3"),
         ("n2", "n4"),
+        ("n2", "n5"),
         ("n3", "n4"),
         ("n4", "n5"),
         ("n5", "n6"),
         ("n6", "n7"),
     ]
+    assert {e.why for e in graph.edges} == {"allocation", "data", "stream", "event", "host_wait"}
 
 
 def test_stream_labels_are_shared_exactly_by_the_same_stream(graph: ExecutionGraph) -> None:
