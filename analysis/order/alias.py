@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Memory, Mode, Range, Shape, Timeline
 
+SCALAR = 16  # bytes of the largest single variable
+
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
@@ -99,6 +101,9 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
     meets = overlap(first.range, second.range)
     if buffers is None:
         return None
+    size = one.size.constant if one.size is not None else None
+    if meets is None and size is not None and size <= SCALAR and not (first.range.member or second.range.member):
+        return True  # a single variable
     if meets is None and (covers_all(first.range, one) or covers_all(second.range, other)):
         return True
     return meets
@@ -106,16 +111,26 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
 
 def covers_all(touched: Range, buffer: Buffer) -> bool:
     """The access touches every byte of its buffer."""
-    if touched.shape is Shape.SOME or touched.member or touched.stride is not None or touched.offset is None or touched.extent is None:
+    if (
+        touched.shape is Shape.SOME
+        or touched.member
+        or touched.stride is not None
+        or touched.offset is None
+        or touched.extent is None
+    ):
         return False
     return bool(equal(touched.offset, ZERO)) and buffer.size is not None and bool(at_least(touched.extent, buffer.size))
 
 
 def _covers(a: Range, b: Range) -> bool:
     """Every byte of `a` is touched and `b` lies within it, so whatever part `b` touches is touched by both."""
-    if a.shape is Shape.SOME or a.extent is None or b.extent is None or a.offset is None or b.offset is None:
-        return False
-    if a.stride is not None:  # rows of a pitched copy: the bytes between them are not touched
+    # In rows of a pitched copy the bytes between them are not touched.
+    return a.shape is not Shape.SOME and a.stride is None and within(b, a)
+
+
+def within(b: Range, a: Range) -> bool:
+    """`b` provably lies in the bytes between the first and the last of `a`."""
+    if a.member != b.member or a.extent is None or b.extent is None or a.offset is None or b.offset is None:
         return False
     return bool(at_least(b.offset, a.offset)) and bool(at_least(a.offset + a.extent, b.offset + b.extent))
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stitchcuda.analysis.order.alias import Conflict, alias, conflict
+from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.timeline import (
@@ -185,13 +185,18 @@ def _pairs(
 
 def _partial(timeline: Timeline, later: Op, clash: Conflict) -> Confidence:
     """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
-    from its start is `likely` to; anything else may be a partition that was not understood (halves, slots, fields)."""
+    from its start is `likely` to, and so is a host access within the range that a kernel works on; anything else may be
+    a partition that was not understood (halves, slots, fields)."""
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
     for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
-        array = walked.extent is None or walked.extent.constant is None  # not one field or element
-        if array and walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
-            return Confidence.LIKELY if later.stream is not None else Confidence.POSSIBLE
+        size = None if walked.extent is None else walked.extent.constant
+        array = size is None or size > SCALAR  # not one field or element
+        if later.stream is None:
+            if within(anywhere, walked):
+                return Confidence.LIKELY
+        elif array and walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
+            return Confidence.LIKELY
     return Confidence.POSSIBLE
 
 
