@@ -237,10 +237,12 @@ _STATEMENTS = (
 
 
 def _around(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
-    if contains(node.span, span):
-        yield node
-        for child in children(node):
-            yield from _around(child, span)
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if contains(current.span, span):
+            yield current
+            stack.extend(reversed(list(children(current))))
 
 
 def _line_start(text: bytes, at: int) -> int:

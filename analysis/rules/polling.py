@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.timeline import Op
-from stitchcuda.analysis.program.ir import Expr, Loop, Program, Span, Stmt, children
+from stitchcuda.analysis.program.ir import Loop, Program, walk
+from stitchcuda.analysis.rules.edits import contains
 
 
 def polls(program: Program, op: Op) -> bool:
@@ -12,18 +13,9 @@ def polls(program: Program, op: Op) -> bool:
     if function is None or function.body is None:
         return False
     return any(
-        loop.form in ("while", "do") and loop.condition is not None and _within(op.site.span, loop.condition.span)
-        for loop in _loops_around(function.body, op.site.span)
+        isinstance(node, Loop)
+        and node.form in ("while", "do")
+        and node.condition is not None
+        and contains(node.condition.span, op.site.span)
+        for node in walk(function.body)
     )
-
-
-def _loops_around(node: Stmt | Expr, span: Span) -> list[Loop]:
-    found = [node] if isinstance(node, Loop) else []
-    for child in children(node):
-        if _within(span, child.span):
-            found += _loops_around(child, span)
-    return found
-
-
-def _within(inner: Span, outer: Span) -> bool:
-    return outer[0] <= inner[0] and inner[1] <= outer[1]

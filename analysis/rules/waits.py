@@ -289,11 +289,12 @@ def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
 
 def _host_nodes(node: Stmt | Expr) -> Iterator[Stmt | Expr]:
     """What the host itself evaluates to use: not what it merely hands to launches and API calls."""
-    yield node
-    if isinstance(node, (Launch, Api)):
-        return
-    for child in children(node):
-        yield from _host_nodes(child)
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        if not isinstance(current, (Launch, Api)):
+            stack.extend(reversed(list(children(current))))
 
 
 def _uses(node: Stmt | Expr, names: Names) -> bool:
