@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stitchcuda.server import sources
+from stitchcuda.server.facts import FileFacts
 from stitchcuda.server.messages import (
     LENGTH,
     Check,
@@ -40,6 +42,7 @@ from stitchcuda.server.messages import (
     unpack,
 )
 
+_PAUSE_SECONDS = 0.03  # between the last findings and the outline, for the next keystroke
 _IDLE_SECONDS = 2.0
 _FEW_BYTES = 64 * 1024
 _BATCH_BYTES = 256 * 1024  # read between two looks at the inbox: an edit waits for one batch at most
@@ -136,6 +139,7 @@ class AnalysisProcess:
         self._roots: tuple[str, ...] = ()
         self._whole_program = True
         self._indexing = True
+        self._outlines: dict[str, tuple[Program, dict[str, int]]] = {}
 
     def handle(self, request: Request) -> None:
         match request:
@@ -306,15 +310,22 @@ class AnalysisProcess:
             Result(path, revisions, place_findings(analysis, mine), program.complete, time.perf_counter() - began)
         )
         if program.complete:
-            self._send_outline(program, revisions, cancel)
+            self._outlines[program.key] = (program, revisions)
 
-    def _send_outline(self, program: Program, revisions: dict[str, int], cancel: threading.Event) -> None:
+    def send_outlines(self) -> None:
+        """Sends the launches and functions of what was analysed since the last call: when nobody waits for findings."""
         from stitchcuda.server.placing import place_outline
 
-        if cancel.is_set() or program.analysis is None:
-            return
-        texts = {p: self._open[p].text for p in revisions}
-        self._send(Outline(revisions, place_outline(program.analysis, revisions, texts, self._read)))
+        waiting, self._outlines = self._outlines, {}
+        for program, revisions in waiting.values():
+            same = {p: r for p, r in revisions.items() if p in self._open and self._open[p].revision == r}
+            texts = {p: self._open[p].text for p in same}
+            try:
+                facts = place_outline(program.analysis, same, texts, self._read)
+            except Exception as error:  # noqa: BLE001 - hover and lenses are worth less than the findings
+                print(f"the outline failed: {_where(error)}", file=sys.stderr)
+                facts = {path: FileFacts(path) for path in same}
+            self._send(Outline(same, facts))
 
     def _graph(self, request: GraphText) -> None:
         from stitchcuda.server.placing import graph_text
@@ -374,7 +385,10 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
     # cold analysis). It runs when nobody waits instead.
     gc.disable()
     while True:
-        request = inbox.take(_IDLE_SECONDS)
+        request = inbox.take(_PAUSE_SECONDS)
+        if request is None:
+            process.send_outlines()
+            request = inbox.take(_IDLE_SECONDS)
         if request is None:
             gc.collect()
             request = inbox.take()
