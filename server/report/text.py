@@ -6,6 +6,8 @@ import unicodedata
 
 from stitchcuda.server.report.rows import Report, Row
 
+_WIDE = 240  # characters of a source line that are shown
+_LEAD = 60  # of them before the finding, when the line is longer
 _COLOURS = {"error": "1;31", "warning": "1;33", "hint": "1;36"}
 
 
@@ -24,13 +26,14 @@ def _row(row: Row, colour: bool) -> str:
     head = f"{place.path}:{place.line}:{place.column}: "
     level = paint(row.severity, _COLOURS[row.severity])
     lines = [f"{head}{level}: {row.message} [{row.code}, {row.confidence}]"]
-    source = row.source.replace("\t", "    ")
-    if source.strip():
-        lead = row.source[: place.column - 1].replace("\t", "    ")
-        end = place.end_column - 1 if place.end_line == place.line else len(row.source)
+    if row.source.strip():
+        start = max(place.column - _LEAD, 0) if len(row.source) > _WIDE else 0
+        stop = start + _WIDE
+        end = min(place.end_column - 1 if place.end_line == place.line else len(row.source), stop)
+        source = row.source[start:stop].replace("\t", "    ")
+        lead = row.source[start : place.column - 1].replace("\t", "    ")
         marked = row.source[place.column - 1 : end].replace("\t", "    ").rstrip()
-        number = f"{place.line:>5} | "
-        lines.append(f"{number}{source}")
+        lines.append(f"{place.line:>5} | {source}")
         lines.append(f"      | {' ' * _width(lead)}{paint('^' * max(_width(marked), 1), _COLOURS[row.severity])}")
     for related in row.related:
         at = related.place

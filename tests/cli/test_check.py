@@ -78,6 +78,15 @@ def test_text_shows_the_line_and_a_caret(check: Run) -> None:
     assert lines[-1] == "1 error"
 
 
+def test_long_lines_are_cut(check: Run) -> None:
+    put("a.cu", RACE.replace("/* größer */", "/* " + "x" * 5000 + " */"))
+    lines = check("a.cu")[1].splitlines()
+    assert "12:5012: error" in lines[0]
+    assert len(lines[1]) < 260 and "consume<<<1, 256, 0, b>>>(x, y);" in lines[1]
+    start = lines[2].index("^")
+    assert lines[1][start:].startswith("consume")
+
+
 def test_json(check: Run) -> None:
     put("a.cu")
     code, out, _ = check("a.cu", "--format", "json")
