@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
@@ -247,7 +247,8 @@ def _condition(ops: Sequence[Op]) -> str | None:
     def text(condition: Condition) -> str:
         return condition.text if condition.taken else f"!({condition.text})"
 
-    common = [c for c in ops[0].conditions if all(c in other.conditions for other in ops[1:])]
+    under = [(*op.conditions, *op.decided) for op in ops]
+    common = [c for c in under[0] if all(c in other for other in under[1:])]
     return " && ".join(dict.fromkeys(text(c) for c in common)) or None
 
 
@@ -303,7 +304,7 @@ def _reduced(
         if edge.why != "data":
             (used if edge.why == "allocation" else ordered).setdefault(edge.source, []).append(edge.target)
     reached: dict[str, int] = {}  # bitsets of ranks
-    for name in reversed(rank):
+    for name in reversed(list(rank)):
         reached[name] = 0
         for target in ordered.get(name, ()):
             reached[name] |= 1 << rank[target] | reached[target]

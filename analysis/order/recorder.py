@@ -103,6 +103,7 @@ class Recorder:
         self.loops: list[LoopInfo] = []
         self._loops: dict[tuple[object, ...], int] = {}
         self.loop_stack: list[LoopFrame] = []
+        self.decided: list[Condition] = []  # branches inside loops that this round is known to take
         self.frames: list[Frame] = []
         self.cuts: list[Cut] = []
         self.executed: set[str] = set()
@@ -300,6 +301,7 @@ class Recorder:
                 loop=loop,
                 iteration=iteration,
                 conditions=conditions,
+                decided=tuple(self.decided),
                 graph=placed.graph,
                 thread=self.thread,
                 **{"device": state.device, **fields},

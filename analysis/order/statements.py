@@ -214,11 +214,22 @@ class Statements(Calls):
                 known = after.truth(test)
                 if known is not None:
                     branch = stmt.then if known else stmt.otherwise
-                    out += [after] if branch is None else self.execute(branch, [after])
+                    out += [after] if branch is None else self._decided(after, test, stmt, known, branch)
                     continue
                 out += self._fork(after, test, stmt, keep)
         scopes.pop()
         return self.join(out, keep)
+
+    def _decided(self, state: State, test: Value, stmt: ir.If, taken: bool, branch: ir.Stmt) -> list[State]:
+        """A branch of which this round of a loop is known to take one side."""
+        if not self.loop_stack:
+            return self.execute(branch, [state])
+        text = self.source_of(stmt.condition) or key_of(test)
+        self.decided.append(Condition(self.site(stmt.condition.span), text, taken))
+        try:
+            return self.execute(branch, [state])
+        finally:
+            self.decided.pop()
 
     def _fork(self, state: State, test: Value, stmt: ir.If, keep: bool) -> list[State]:
         before = state.conditions

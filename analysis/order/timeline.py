@@ -172,6 +172,7 @@ class Op:
     loop: int | None = None
     iteration: tuple[int, ...] = ()  # which symbolic iteration of each enclosing loop (0 first, 1 a later one, ...)
     conditions: tuple[Condition, ...] = ()
+    decided: tuple[Condition, ...] = ()  # branches inside loops, known to go this way in this round
     certain: bool = True  # False: the call was reached through something not fully resolved
     waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
     value_used: bool = False  # queries: whether the result decides a branch
