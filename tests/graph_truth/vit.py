@@ -94,7 +94,13 @@ class Vit(Program):
         self.waited = self.tail if kind == "d2h" else before
 
     def launch(
-        self, kernel: str, grid: str, block: str, reads: list[Buffer], writes: list[Buffer], updates: list[Buffer] | None = None
+        self,
+        kernel: str,
+        grid: str,
+        block: str,
+        reads: list[Buffer],
+        writes: list[Buffer],
+        updates: list[Buffer] | None = None,
     ) -> None:
         """Every launch is followed by a wait for the device."""
         launched = self.node(
@@ -110,7 +116,9 @@ class Vit(Program):
             writes=writes,
             updates=updates or [],
         )
-        sync = self.node("device_sync", "cudaDeviceSynchronize", "cudaDeviceSynchronize()", after=[(launched, "host_wait")])
+        sync = self.node(
+            "device_sync", "cudaDeviceSynchronize", "cudaDeviceSynchronize()", after=[(launched, "host_wait")]
+        )
         self.tail = self.waited = sync
 
 
@@ -323,7 +331,9 @@ def vit() -> Program:
         with p.loop("for (std::size_t i = 0; i < paths.size(); ++i)", None):
             # `image` is filled before the GPU knows of it: no host_write
             logits = forward(p, weights, Buffer("image"))
-            with p.call("print_result"):  # the read of `checked.push_back(logits)` follows directly and counts as this one
+            with p.call(
+                "print_result"
+            ):  # the read of `checked.push_back(logits)` follows directly and counts as this one
                 p.node("host_read", None, "std::max_element(", after=[(p.waited, "host_wait")], reads=[logits])
         free_weights(p)
     return p

@@ -3,6 +3,8 @@ CUDA graph that is captured once for each of two slots and launched for each ima
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.graph_truth.notation import DEFAULT, ROOT, Buffer, Node, Program, Stream
 from tests.graph_truth.vit import (
     CLASSES,
@@ -94,8 +96,8 @@ class Expert(Program):
         self.memory: dict[str, Buffer] = {}
         self.weights = Buffer("arena.d_values")
 
-    def host(self, kind: str, api: str | None, at: str, **facts: object) -> Node:
-        return self.node(kind, api, at, after=[(self.waited, "host_wait")], **facts)  # type: ignore[arg-type]
+    def host(self, kind: str, api: str | None, at: str, **facts: Any) -> Node:
+        return self.node(kind, api, at, after=[(self.waited, "host_wait")], **facts)
 
     def allocate(self, kind: str, api: str, at: str, buffer: Buffer, values: int) -> Buffer:
         buffer.allocation = self.host(kind, api, at, writes=[buffer], bytes=str(values * FLOAT))
@@ -106,7 +108,14 @@ class Expert(Program):
         self.host(kind, api, f"{api}({name})", writes=[Buffer(name)])
 
     def on(
-        self, stream: str, kind: str, api: str, at: str, recorded: Node | None = None, begin: Node | None = None, **facts: object
+        self,
+        stream: str,
+        kind: str,
+        api: str,
+        at: str,
+        recorded: Node | None = None,
+        begin: Node | None = None,
+        **facts: Any,
     ) -> Node:
         """Work of a stream: after the stream's last operation, after the record that it waits for, and, unless it is only
         captured, after what the host waited for. `begin`: the first captured operation follows the begin of the capture.
@@ -117,9 +126,7 @@ class Expert(Program):
             after = [(recorded, "event")]
         else:
             after = [(begin, "capture")] if begin is not None else [(self.waited, "host_wait")]
-        made = self.node(
-            kind, api, at, after=after, stream=self.streams[stream], allocates=not self.captured, **facts  # type: ignore[arg-type]
-        )
+        made = self.node(kind, api, at, after=after, stream=self.streams[stream], allocates=not self.captured, **facts)
         self.tails[stream] = made
         return made
 
@@ -210,7 +217,7 @@ def destroy_workspace(p: Expert) -> None:
 # ----------------------------------------------------------------------------------------------------------- stream_ops.cu
 
 
-def launch(p: Expert, stream: str, kernel: str, shape: tuple[str, str], **memory: object) -> None:
+def launch(p: Expert, stream: str, kernel: str, shape: tuple[str, str], **memory: Any) -> None:
     grid, block = shape
     p.on(stream, "launch", "<<<>>>", f"{kernel}<<<", kernel=kernel, grid=grid, block=block, **memory)
 
@@ -264,7 +271,7 @@ def embed_image(p: Expert, begin: Node, d_image: Buffer) -> None:
     with p.call("embed_image"):
         with p.call("extract_patches"):
             shape = each_element("IMAGE_VALUES")
-            memory = {"reads": [d_image], "writes": [p.memory["d_patches"]]}
+            memory: dict[str, Any] = {"reads": [d_image], "writes": [p.memory["d_patches"]]}
             launch(p, "compute", "extract_patches_kernel", shape, begin=begin, **memory)
         linear(p, "d_patches", "d_embedded")
         reads = [p.memory["d_embedded"], p.weights]
@@ -363,15 +370,20 @@ def submit(p: Expert) -> None:
     with p.call("submit"):
         m = p.memory
         size = str(IMAGE_VALUES * FLOAT)
-        up = {"reads": [m["h_image"]], "writes": [m["d_image"]], "copy_kind": "h2d", "bytes": size}
+        up: dict[str, Any] = {"reads": [m["h_image"]], "writes": [m["d_image"]], "copy_kind": "h2d", "bytes": size}
         p.on("copy", "copy", "cudaMemcpyAsync", "cudaMemcpyAsync(slot.d_image", **up)
         p.record("image_copied", "copy", "slot")
         p.wait("compute", "image_copied", "slot")
         # The graph reads the image and the weights, and writes the logits; all other memory it writes before it reads it.
         updates = [m[name] for name in WORKSPACE]
-        graph = {"reads": [m["d_image"], p.weights], "writes": [m["d_logits"]], "updates": updates}
+        graph: dict[str, Any] = {"reads": [m["d_image"], p.weights], "writes": [m["d_logits"]], "updates": updates}
         p.on("compute", "graph_launch", "cudaGraphLaunch", "cudaGraphLaunch(slot.forward", **graph)
-        down = {"reads": [m["d_logits"]], "writes": [m["h_logits"]], "copy_kind": "d2h", "bytes": str(CLASSES * FLOAT)}
+        down: dict[str, Any] = {
+            "reads": [m["d_logits"]],
+            "writes": [m["h_logits"]],
+            "copy_kind": "d2h",
+            "bytes": str(CLASSES * FLOAT),
+        }
         p.on("compute", "copy", "cudaMemcpyAsync", "cudaMemcpyAsync(slot.h_logits", **down)
         p.record("logits_ready", "compute", "slot")
 
