@@ -84,11 +84,12 @@ class FunctionFact:
     place: Place
     name_place: Place
     kernel: bool
-    kernels: int = 0  # distinct kernels launched
+    # What it sets going, itself or through the functions it calls:
+    kernels: int = 0  # distinct ones
     streams: int = 0
     copies: int = 0
     launches: int = 0
-    stages: tuple[StageFact, ...] = ()
+    stages: tuple[StageFact, ...] = ()  # only what is written in it
 
 
 @dataclass(frozen=True, slots=True)

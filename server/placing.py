@@ -80,7 +80,7 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
         path: FileFacts(
             path=path,
             launches=tuple(_launches(ops[path], program, lines)),
-            functions=tuple(_functions(path, ops[path], program)),
+            functions=tuple(_functions(path, ops[path], analysis.timelines, program)),
         )
         for path in wanted
     }
@@ -261,28 +261,61 @@ def _after_words(source: Op, why: str, here: Place, program: Program, lines: _Li
 # ----------------------------------------------------------------------------------------------------------- functions
 
 
-def _functions(path: str, sites: Mapping[Site, _Occurrences], program: Program) -> Iterable[FunctionFact]:
+@dataclass
+class _Totals:
+    """What a host function sets going, itself or through what it calls. An operation is told from others by where it is
+    written and the calls from this function down to it: however often the function itself is called, it counts once."""
+
+    kernels: set[str] = field(default_factory=set)
+    streams: set[tuple[str, Site | None]] = field(default_factory=set)
+    copies: set[tuple[Site, tuple[Site, ...]]] = field(default_factory=set)
+    launches: set[tuple[Site, tuple[Site, ...]]] = field(default_factory=set)
+
+
+def _totals(timelines: Iterable[Timeline], functions: set[str]) -> dict[str, _Totals]:
+    found: dict[str, _Totals] = {}
+    for timeline in timelines:
+        for op in timeline.ops:
+            frames = [(site.function, op.calls[i:]) for i, site in enumerate(op.calls)]
+            for uid, below in (*frames, (op.function, ())):
+                if uid in functions:
+                    _count(found.setdefault(uid, _Totals()), timeline, op, below)
+    return found
+
+
+def _count(totals: _Totals, timeline: Timeline, op: Op, below: tuple[Site, ...]) -> None:
+    if op.stream is not None and op.kind in _STAGE_WORDS:
+        stream = timeline.streams[op.stream]
+        totals.streams.add((stream.name, stream.site))
+    if op.kind is ApiKind.LAUNCH:
+        totals.kernels.add(op.kernel)
+        totals.launches.add((op.site, below))
+    elif op.kind is ApiKind.COPY:
+        totals.copies.add((op.site, below))
+
+
+def _functions(
+    path: str, sites: Mapping[Site, _Occurrences], timelines: Iterable[Timeline], program: Program
+) -> Iterable[FunctionFact]:
     module = program.modules.get(path)
     if module is None:
         return
+    functions = [f for f in (*module.functions, module.entry) if f is not None and f.body is not None]
+    totals = _totals(timelines, {f.uid for f in functions})
     by_function: dict[str, list[_Occurrences]] = {}
     for found in sites.values():
         by_function.setdefault(found.op.function, []).append(found)
-    functions = [*module.functions, *([module.entry] if module.entry is not None else [])]
     for function in functions:
-        if function.body is None:
-            continue
         if function.space == "global":
-            yield _function(function, (), program)
-        elif function.uid in by_function:
-            yield _function(function, by_function[function.uid], program)
+            yield _function(function, (), _Totals())
+        elif function.uid in totals:
+            stages = _stages(by_function.get(function.uid, ()), program)
+            yield _function(function, stages, totals[function.uid])
 
 
-def _function(function: Function, found: Iterable[_Occurrences], program: Program) -> FunctionFact:
+def _stages(found: Iterable[_Occurrences], program: Program) -> tuple[StageFact, ...]:
+    """The device work and the waits that are written in one function, in source order."""
     stages: list[StageFact] = []
-    kernels: set[str] = set()
-    streams: set[tuple[str, Site | None]] = set()
-    copies = launches = 0
     for occurrences in found:
         op = occurrences.op
         word = _STAGE_WORDS.get(op.kind)
@@ -292,27 +325,23 @@ def _function(function: Function, found: Iterable[_Occurrences], program: Progra
         used = _Ordered()
         for timeline, each in occurrences.ops:
             used.add(stream_words(timeline, each))
-            if each.stream is not None:
-                stream = timeline.streams[each.stream]
-                streams.add((stream.name, stream.site))
-        if op.kind is ApiKind.LAUNCH:
-            launches += 1
-            kernels.update(each.kernel for _, each in occurrences.ops)
-        copies += op.kind is ApiKind.COPY
         detail = "" if op.stream is None else f"on {', '.join(used).replace('`', '')}"
         title = op.kernel if op.kind is ApiKind.LAUNCH and op.kernel else op.api
         stages.append(StageFact(where, op.kind.value, title, f"{word} {detail}".strip()))
     stages.sort(key=lambda s: (s.place.start, s.place.end))
-    start = function.base + function.span[0]
+    return tuple(stages)
+
+
+def _function(function: Function, stages: tuple[StageFact, ...], totals: _Totals) -> FunctionFact:
     name_start = function.base + function.name_span[0]
     return FunctionFact(
         name=function.qualified,
-        place=Place(function.path, start, function.base + function.span[1]),
+        place=Place(function.path, function.base + function.span[0], function.base + function.span[1]),
         name_place=Place(function.path, name_start, function.base + function.name_span[1]),
         kernel=function.space == "global",
-        kernels=len(kernels),
-        streams=len(streams),
-        copies=copies,
-        launches=launches,
-        stages=tuple(stages),
+        kernels=len(totals.kernels),
+        streams=len(totals.streams),
+        copies=len(totals.copies),
+        launches=len(totals.launches),
+        stages=stages,
     )

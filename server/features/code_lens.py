@@ -1,4 +1,4 @@
-"""A lens over each host function that launches kernels: what it enqueues, and its execution graph."""
+"""A lens over each host function that launches kernels, itself or through others: what it enqueues, and its graph."""
 
 from __future__ import annotations
 

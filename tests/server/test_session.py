@@ -187,6 +187,11 @@ async def test_a_program_of_several_files(name: str, tmp_path: Path) -> None:
         assert race.related_information
         assert race.related_information[0].location.uri == upload
 
+        identifier = t.TextDocumentIdentifier(uri=main)
+        lenses = await editor.client.text_document_code_lens_async(t.CodeLensParams(text_document=identifier))
+        titles = [lens.command.title for lens in lenses or [] if lens.command]
+        assert titles == ["1 kernel, 2 streams, 1 copy", "Show graph"]  # with what `upload` does
+
         editor.open(upload, UPLOAD)
         editor.replace(upload, waiting)
         await diagnostics(editor, main, [])
