@@ -151,6 +151,7 @@ class GraphBuilder:
         events = dict.fromkeys(timeline.events[o.event].name for o in ops if o.event is not None)
         sizes = {_amount(o.bytes) for o in ops}
         devices = {o.device for o in ops}
+        returns = _returns(timeline, op)
         return GraphNode(
             id=name,
             kind=op.kind.value,
@@ -177,7 +178,9 @@ class GraphBuilder:
             calls=self._calls(op),
             entry=self._name(timeline.entry),
             made=_made(timeline, ops),
-            blocks_host=op.kind in HOST_WAITS or any(o.waits for o in ops) or _returns_done(op),
+            blocks_host=op.kind in HOST_WAITS or any(o.waits for o in ops) or returns in ("done", "staged"),
+            returns=returns,
+            captured=all(o.graph is not None for o in ops),
         )
 
     def _calls(self, op: Op) -> tuple[CallPoint, ...]:
@@ -222,8 +225,24 @@ def _amount(value: Poly | None) -> str | None:
     return _INTERNAL.sub("", _COUNT.sub(".size()", str(value)))
 
 
-def _returns_done(op: Op) -> bool:
-    return op.kind in (ApiKind.COPY, ApiKind.MEMSET) and not op.asynchronous
+HOST_SIDE = {"h2d": (Mode.READ, Mode.ATOMIC), "d2h": (Mode.WRITE, Mode.ATOMIC)}  # accesses to host memory
+
+
+def _returns(timeline: Timeline, op: Op) -> str:
+    """When the call of a copy returns (rows C1 to C7), as one of RETURNS."""
+    if op.kind is not ApiKind.COPY or op.graph is not None:
+        return ""
+    modes = HOST_SIDE.get(op.copy_kind, ())
+    host = {timeline.buffers[a.buffer].memory for a in op.accesses if a.mode in modes}
+    if op.copy_kind == "h2h" or (op.copy_kind == "d2h" and not op.asynchronous):
+        return "done"
+    if op.copy_kind in ("d2d", "peer"):
+        return ""
+    if op.asynchronous:
+        return "maybe" if Memory.PAGEABLE in host else "pinned" if not host or Memory.UNKNOWN in host else ""
+    if op.copy_kind == "h2d" and Memory.PAGEABLE in host:
+        return "staged"
+    return "done" if op.copy_kind == "h2d" and host and Memory.UNKNOWN not in host else "maybe"
 
 
 def _buffers(timeline: Timeline, ops: Sequence[Op], modes: Sequence[Mode]) -> tuple[str, ...]:

@@ -9,6 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEGACY_LABEL = "default"
+RETURNS = {  # how a copy and the host that calls it go on
+    "": "the host goes on",
+    "done": "the host waits until it is done",
+    "staged": "the host waits until the source may be reused, not for the copy itself",
+    "pinned": "the host goes on if that memory is pinned",
+    "maybe": "the host may wait until it is done",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +57,8 @@ class GraphNode:
     entry: str = ""  # not printed in JSON: the entry function, for grouping
     made: tuple[str, ...] = ()  # not printed in JSON: memory that the node allocates or releases
     blocks_host: bool = False  # not printed in JSON: the host waits in the call until earlier device work is done
+    returns: str = ""  # not printed in JSON, of copies: when the call returns, one of the RETURNS below
+    captured: bool = False  # not printed in JSON: only recorded, runs when its CUDA graph is launched
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ and waits closes each entry.
 from __future__ import annotations
 
 import os.path
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
-from stitchcuda.analysis.graph.model import LEGACY_LABEL, ExecutionGraph, GraphLoop, GraphNode
+from stitchcuda.analysis.graph.model import LEGACY_LABEL, RETURNS, ExecutionGraph, GraphLoop, GraphNode
 
 COPY_WORDS = {
     "h2d": "host to device",
@@ -32,6 +33,13 @@ LISTED = {  # kinds of which neighbours are told in one sentence
     "stream_destroy": "destroys {}",
     "event_create": "creates {}",
     "event_destroy": "destroys {}",
+}
+WORK = {  # what a stream carries: singular and plural
+    "launch": ("launch", "launches"),
+    "copy": ("copy", "copies"),
+    "memset": ("memset", "memsets"),
+    "library_call": ("library call", "library calls"),
+    "graph_launch": ("CUDA graph launch", "CUDA graph launches"),
 }
 NOUNS = {"stream_create": "stream", "stream_destroy": "stream", "event_create": "event", "event_destroy": "event"}
 
@@ -181,15 +189,16 @@ class _Story:
 
     def _one(self, node: GraphNode) -> str:
         on = f" on {_stream(node.stream)}" if node.stream else ""
-        tail = self._order(node)
+        tail = self._order(node) + (", captured" if node.captured and node.kind != "launch" else "")
         match node.kind:
             case "launch":
                 shape = f" with grid {node.grid} and block {node.block}" if node.grid and node.block else ""
-                return f"`{node.kernel or '?'}` runs{on}{shape}{_touches(node)}{tail}"
+                runs = "is captured" if node.captured else "runs"
+                return f"`{node.kernel or '?'}` {runs}{on}{shape}{_touches(node)}{tail}"
             case "copy":
                 way = COPY_WORDS.get(node.copy_kind or "", "direction not known")
                 size = f", {node.bytes} bytes" if node.bytes else ""
-                waits = "; the host waits until it is done" if node.blocks_host else "; the host goes on"
+                waits = "" if node.captured else f"; {RETURNS[node.returns]}"
                 verb = "are" if len(node.reads) > 1 else "is"
                 return f"{_names(node.reads)} {verb} copied to {_names(node.writes)} ({way}{size}){on}{waits}{tail}"
             case "memset":
@@ -210,6 +219,14 @@ class _Story:
                 return f"the host writes {_names(node.writes)}{tail}"
             case "library_call":
                 return f"`{node.api}` runs{on}{_touches(node)}{tail}"
+            case "capture_begin":
+                return (
+                    f"the capture of {_stream(node.stream)} into a CUDA graph begins; what is captured does not run yet"
+                )
+            case "capture_end":
+                return f"the capture of {_stream(node.stream)} ends"
+            case "graph_launch":
+                return f"a CUDA graph runs{on}{_touches(node)}{tail}"
         return f"`{node.api}`{on}{_touches(node)}{tail}"
 
     def _awaited(self, node: GraphNode) -> str:
@@ -226,8 +243,6 @@ class _Story:
                 reasons.append(f"recorded at {self._where(source.path, source.line)}")
             elif why == "default_stream":
                 reasons.append(f"after {self._short(source)}, because the default stream orders them")
-            elif why == "capture" and source.kind == "capture_begin":
-                reasons.append("captured, not run yet")
             elif why == "event":
                 reasons.append(f"after {self._short(source)}, through an event")
         return "".join(f", {reason}" for reason in dict.fromkeys(reasons))
@@ -240,21 +255,28 @@ class _Story:
     def _summary(self, nodes: Sequence[GraphNode]) -> Iterator[str]:
         yield "In short:"
         for stream in dict.fromkeys(n.stream for n in nodes if n.stream):
-            work = [n for n in nodes if n.stream == stream and n.kind in ("launch", "copy", "memset", "library_call")]
-            if work:
-                kinds = [self._count(work, "launch"), self._count(work, "copy"), self._count(work, "memset")]
-                kinds.append(self._count(work, "library_call"))
-                yield f"- {_stream(stream)} carries {_join(k for k in kinds if k)}"
+            for captured in (False, True):
+                work = [n for n in nodes if n.stream == stream and n.kind in WORK and n.captured == captured]
+                if work:
+                    kinds = _join(filter(None, (self._count(work, kind) for kind in WORK)))
+                    yield f"- {_stream(stream)} carries {kinds}{', captured into CUDA graphs' if captured else ''}"
         for way in ("h2d", "d2h"):
-            moved = [n for n in nodes if n.copy_kind == way]
+            moved: dict[str, list[GraphNode]] = {}
+            for node in nodes:
+                if node.copy_kind == way:
+                    moved.setdefault(self._where(node.path, node.line), []).append(node)
             if moved:
                 places = _join(
-                    f"{_names(n.reads)} to {_names(n.writes)} ({self._where(n.path, n.line)})" for n in moved
+                    f"{_names(name for n in group for name in n.reads)} to "
+                    f"{_names(name for n in group for name in n.writes)} ({where})"
+                    for where, group in moved.items()
                 )
                 yield f"- from {COPY_WORDS[way]}: {places}"
-        waits = [n for n in nodes if n.blocks_host]
+        waits = Counter(
+            f"{self._where(n.path, n.line)}{' in a loop' if n.loop else ''}" for n in nodes if n.blocks_host
+        )
         if waits:
-            places = _join(f"{self._where(n.path, n.line)}{' in a loop' if n.loop else ''}" for n in waits)
+            places = _join(f"{place} ({count} calls)" if count > 1 else place for place, count in waits.items())
             yield f"- the host waits at {places}"
         else:
             yield "- the host never waits for the device"
@@ -265,8 +287,7 @@ class _Story:
 
     def _count(self, nodes: Sequence[GraphNode], kind: str) -> str:
         count = sum(1 for n in nodes if n.kind == kind)
-        word = {"launch": "launch", "copy": "copy", "memset": "memset", "library_call": "library call"}[kind]
-        plural = {"launch": "launches", "copy": "copies"}.get(kind, f"{word}s")
+        word, plural = WORK[kind]
         return f"{count} {word if count == 1 else plural}" if count else ""
 
 
@@ -278,7 +299,7 @@ MOST_NAMES = 6
 
 
 def _names(names: Iterable[str]) -> str:
-    listed = [f"`{name}`" for name in names]
+    listed = [f"`{name}`" for name in dict.fromkeys(names)]
     if len(listed) > MOST_NAMES:
         listed = [*listed[: MOST_NAMES - 1], f"{len(listed) - MOST_NAMES + 1} others"]
     return _join(listed) if listed else "memory that is not known"
