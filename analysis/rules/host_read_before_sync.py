@@ -49,7 +49,7 @@ from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races, weaker
 
 CODE = "host-read-before-sync"
 _HOST_READ = frozenset({ApiKind.HOST_READ})
-_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
+_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.SYMBOL)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:

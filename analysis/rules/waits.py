@@ -55,7 +55,7 @@ _UNCLEAR = frozenset(
     }
 )
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.RESET, ApiKind.UNMODELLED, ApiKind.SET_DEVICE, ApiKind.QUERY})
-_SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.UNKNOWN)
+_SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.SYMBOL, Memory.UNKNOWN)  # the host names only managed variables
 _TIMER = re.compile(
     r"time|clock|tick|chrono|\bnow\b|rdtsc|elapsed|queryperf|profil|nvtx|start|stop|bench", re.IGNORECASE
 )
