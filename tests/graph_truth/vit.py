@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from tests.graph_truth.notation import DEFAULT, ROOT, Buffer, Node, Program
 
-FUNCTIONS = {
-    "main": "vit/main.cu",
-    "upload_weights": "vit/device_weights.cu",
-    "upload_layer": "vit/device_weights.cu",
-    "upload": "vit/device_weights.cu",
-    "free_weights": "vit/device_weights.cu",
-    "free_layer": "vit/device_weights.cu",
-    "forward": "vit/forward.cu",
-    "encoder_layer": "vit/forward.cu",
-    "embed_image": "vit/blocks.cu",
-    "attention_block": "vit/blocks.cu",
-    "projection_block": "vit/blocks.cu",
-    "mlp_block": "vit/blocks.cu",
-    "classify": "vit/blocks.cu",
-    "extract_patches": "vit/ops.cu",
-    "assemble_tokens": "vit/ops.cu",
-    "layernorm": "vit/ops.cu",
-    "linear": "vit/ops.cu",
-    "split_heads": "vit/ops.cu",
-    "merge_heads": "vit/ops.cu",
-    "attention": "vit/ops.cu",
-    "gelu": "vit/ops.cu",
-    "add": "vit/ops.cu",
-    "print_result": "vit/report.h",
+FILES = {
+    "vit/main.cu": "main",
+    "vit/device_weights.cu": "upload_weights upload_layer upload free_weights free_layer",
+    "vit/forward.cu": "forward encoder_layer",
+    "vit/blocks.cu": "embed_image attention_block projection_block mlp_block classify",
+    "vit/ops.cu": "extract_patches assemble_tokens layernorm linear split_heads merge_heads attention gelu add",
+    "vit/report.h": "print_result",
 }
+FUNCTIONS = {name: path for path, names in FILES.items() for name in names.split()}
 
 TOKENS, DIM, MLP_DIM, HEADS, CLASSES = 197, 384, 1536, 6, 1000  # model.h
 PATCHES, PATCH_VALUES, IMAGE_VALUES = 196, 768, 150528

@@ -22,38 +22,16 @@ from tests.graph_truth.vit import (
     TOKENS,
 )
 
-FUNCTIONS = {
-    "main": "vit_expert/main.cu",
-    "create_weight_arena": "vit_expert/weight_arena.cu",
-    "place_layer": "vit_expert/weight_arena.cu",
-    "place": "vit_expert/weight_arena.cu",
-    "destroy_weight_arena": "vit_expert/weight_arena.cu",
-    "create_workspace": "vit_expert/workspace.cu",
-    "allocate": "vit_expert/workspace.cu",
-    "destroy_workspace": "vit_expert/workspace.cu",
-    "create_streams": "vit_expert/workspace.cu",
-    "destroy_streams": "vit_expert/workspace.cu",
-    "create_slot": "vit_expert/slot.cu",
-    "destroy_slot": "vit_expert/slot.cu",
-    "submit": "vit_expert/slot.cu",
-    "wait_for_logits": "vit_expert/slot.cu",
-    "capture_forward": "vit_expert/forward.cu",
-    "embed_image": "vit_expert/forward.cu",
-    "attention_block": "vit_expert/forward.cu",
-    "projection_block": "vit_expert/forward.cu",
-    "mlp_block": "vit_expert/forward.cu",
-    "classify": "vit_expert/forward.cu",
-    "extract_patches": "vit_expert/stream_ops.cu",
-    "assemble_tokens": "vit_expert/stream_ops.cu",
-    "layernorm": "vit_expert/stream_ops.cu",
-    "linear": "vit_expert/stream_ops.cu",
-    "split_heads": "vit_expert/stream_ops.cu",
-    "merge_heads": "vit_expert/stream_ops.cu",
-    "attention": "vit_expert/stream_ops.cu",
-    "gelu": "vit_expert/stream_ops.cu",
-    "add": "vit_expert/stream_ops.cu",
-    "print_result": "vit/report.h",
+FILES = {
+    "vit_expert/main.cu": "main",
+    "vit_expert/weight_arena.cu": "create_weight_arena place_layer place destroy_weight_arena",
+    "vit_expert/workspace.cu": "create_workspace allocate destroy_workspace create_streams destroy_streams",
+    "vit_expert/slot.cu": "create_slot destroy_slot submit wait_for_logits",
+    "vit_expert/forward.cu": "capture_forward embed_image attention_block projection_block mlp_block classify",
+    "vit_expert/stream_ops.cu": "extract_patches assemble_tokens layernorm linear split_heads merge_heads attention gelu add",
+    "vit/report.h": "print_result",
 }
+FUNCTIONS = {name: path for path, names in FILES.items() for name in names.split()}
 
 LAYER_VALUES = 4 * (DIM * DIM + DIM) + 2 * DIM * MLP_DIM + MLP_DIM + DIM + 4 * DIM
 WEIGHT_VALUES = PATCH_VALUES * DIM + DIM + DIM + TOKENS * DIM + 12 * LAYER_VALUES + 2 * DIM + DIM * CLASSES + CLASSES
