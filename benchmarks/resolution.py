@@ -5,7 +5,7 @@
 A function counts as resolved when every operation written in it, on every call path that was followed, has a known stream
 (traced to its creation or to a default stream, through the parameters of every caller) and known memory (traced to its
 allocation or declaration), and its kernels are known. Functions that nobody calls, `main` aside, have streams and
-pointers from outside by their nature: they are a column of their own and do not count.
+pointers from outside by their nature: they are a column of their own and do not count. HIP programs are left out.
 """
 
 from __future__ import annotations
@@ -102,6 +102,8 @@ def one_program(group: programs.Group) -> Tally:
     index = Index()
     for path in chain(group.sources, group.context):
         text = inputs.read(path).text
+        if text is not None and b"hip/hip_runtime" in text:
+            return Tally()  # a HIP program: launches look like CUDA's, its API is another
         if text is not None:
             index.put(path, text)
     analysis = index.analyse()
