@@ -115,6 +115,7 @@ class Loops(Statements):
                         continue
                     s.assume(test, True)
                 entered.append(s)
+                self.loop_stack[-1].entered.add(s.conditions)
             states = self.execute(stmt.body, entered)
             broken = frame.breaks.pop()
             states = self.join(states + frame.continues.pop(), keep=True)
@@ -366,6 +367,8 @@ class Loops(Statements):
         over: what iteration i did for its own member is done for all of them."""
         frame = self.loop_stack[-1]
         for op, kind, handle, conditions in frame.waits:
+            if conditions not in frame.entered:
+                continue  # under a condition of its own: not in every iteration
             for state in states:
                 if state.conditions[: len(conditions)] != conditions:
                     continue

@@ -40,6 +40,7 @@ from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
 
 GAP = "+"  # ends the name of the unknown distance between two iterations
 ANYWHERE = Range()
+COUNTS = NUMBERS - {"float", "double", "bool"}
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
 
 
@@ -378,6 +379,8 @@ class Places(Recorder):
                 self._name_after(value, place)
             case Reference(place=target):
                 value = self.load(state, target)
+            case Unknown(key=key) if type is not None and not type.pointer and type.name in COUNTS:
+                value = Num(symbol(key))  # an unknown whole number can still be compared and computed with
         if place.path == () or not isinstance(value, Struct):
             if self.names.record(type) is not None:
                 state.clear_below(place)

@@ -52,6 +52,7 @@ class LoopFrame:
     waits: list[tuple[int, str, int, tuple[Condition, ...]]] = field(
         default_factory=list
     )  # op, kind, handle, conditions
+    entered: set[tuple[Condition, ...]] = field(default_factory=set)  # conditions under which the body was entered
 
 
 @dataclass(slots=True)

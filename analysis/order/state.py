@@ -110,6 +110,8 @@ class State:
                 return self._truth(value)
             case Pointer() | Handle() | Instance():
                 return True
+            case Unknown(key=key):
+                return self.facts.get(key)
         return None
 
     def _truth(self, t: Truth) -> bool | None:

@@ -1,0 +1,225 @@
+"""What the symbolic executor recovers from programs as people write them: loops, families of streams, paths, helpers."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.timeline import Memory, StreamKind
+from stitchcuda.analysis.program.ir import ApiKind
+
+from tests.pure.order.programs import Run, run
+
+STREAMS = """
+  const int N = 16;
+  cudaStream_t s[N]; float* p[N];
+  for (int i = 0; i < N; i++) { cudaStreamCreate(&s[i]); cudaMalloc(&p[i], 4096); }
+"""
+
+
+def buffers(result: Run, kernel: str, which: int = 0) -> list[str]:
+    timeline = result.timeline
+    return [timeline.buffers[a.buffer].name for a in result.op(kernel, which).accesses]
+
+
+def test_a_stream_array_filled_in_a_loop_is_read_back_in_another() -> None:
+    result = run(STREAMS + "for (int j = 0; j < N; j++) a<<<1, 32, 0, s[j]>>>(p[j]);")
+    first, second = result.op("a"), result.op("a", 1)
+    timeline = result.timeline
+    assert first.stream is not None and second.stream is not None and first.stream != second.stream
+    assert timeline.streams[first.stream].kind is StreamKind.CREATED
+    assert not timeline.ordered(first.id, second.id)
+    # iteration j works on its own buffer: never the same memory as another iteration's
+    assert first.accesses[0].buffer != second.accesses[0].buffer
+
+
+def test_a_loop_that_waits_for_every_stream_waits_for_all() -> None:
+    work = STREAMS + "for (int j = 0; j < N; j++) a<<<1, 32, 0, s[j]>>>(p[j]);\n"
+    waits = "for (int k = 0; k < N; k++) cudaStreamSynchronize(s[k]);\n"
+    result = run(work + waits + "b<<<1, 32>>>(x);")
+    assert result.timeline.ordered(result.op("a").id, result.op("b").id)
+    assert result.timeline.ordered(result.op("a", 1).id, result.op("b").id)
+    unwaited = run(STREAMS.replace("cudaStreamCreate(&s[i])", "cudaStreamCreateWithFlags(&s[i], cudaStreamNonBlocking)")
+                   + "for (int j = 0; j < N; j++) a<<<1, 32, 0, s[j]>>>(p[j]);\nb<<<1, 32>>>(x);")  # fmt: skip
+    assert not unwaited.timeline.ordered(unwaited.op("a").id, unwaited.op("b").id)
+
+
+def test_a_wait_under_a_condition_does_not_wait_for_all() -> None:
+    result = run(
+        STREAMS
+        + "for (int j = 0; j < N; j++) a<<<1, 32, 0, s[j]>>>(p[j]);\n"
+        + "for (int k = 0; k < N; k++) if (k != 3) cudaStreamSynchronize(s[k]);\n"
+        + "cudaStream_t t; cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking); b<<<1, 32, 0, t>>>(x);"
+    )
+    assert not result.timeline.ordered(result.op("a").id, result.op("b").id)
+
+
+def test_ping_pong_slots_come_round_again() -> None:
+    result = run(
+        """cudaStream_t s[2]; float* slot[2];
+        for (int i = 0; i < 2; i++) { cudaStreamCreate(&s[i]); cudaMalloc(&slot[i], 4096); }
+        for (int i = 0; i < n(); i++) a<<<1, 32, 0, s[i % 2]>>>(slot[i % 2]);""",
+        before="int n();\n",
+    )
+    runs = [op for op in result.timeline.ops if op.kernel == "a"]
+    assert len(runs) == 3
+    assert runs[0].stream == runs[2].stream != runs[1].stream
+    assert result.timeline.ordered(runs[0].id, runs[2].id)
+    assert not result.timeline.ordered(runs[0].id, runs[1].id)
+    assert runs[0].accesses[0].buffer == runs[2].accesses[0].buffer != runs[1].accesses[0].buffer
+
+
+def test_pointers_swapped_in_a_loop_are_followed() -> None:
+    result = run("for (int i = 0; i < n(); i++) { a<<<1, 32>>>(x); std::swap(x, y); }", before="int n();\n")
+    first, second = result.op("a"), result.op("a", 1)
+    assert first.accesses[0].buffer != second.accesses[0].buffer
+
+
+def test_a_condition_tested_twice_is_one_condition() -> None:
+    result = run(
+        """cudaStream_t s, t; cudaEvent_t e; cudaStreamCreate(&s); cudaStreamCreate(&t); cudaEventCreate(&e);
+        bool overlap = flag();
+        a<<<1, 32, 0, s>>>(x);
+        if (overlap) cudaEventRecord(e, s); else cudaStreamSynchronize(s);
+        c<<<1, 32, 0, s>>>(y);
+        if (overlap) cudaStreamWaitEvent(t, e, 0);
+        b<<<1, 32, 0, t>>>(x);""",
+        before="bool flag();\n",
+    )
+    runs = [op for op in result.timeline.ops if op.kernel == "b"]
+    assert runs and all(result.timeline.ordered(result.op("a").id, op.id) for op in runs)
+
+
+def test_exclusive_branches_do_not_meet() -> None:
+    result = run(
+        """cudaStream_t s, t; cudaStreamCreate(&s); cudaStreamCreate(&t);
+        if (flag()) a<<<1, 32, 0, s>>>(x); else b<<<1, 32, 0, t>>>(x);""",
+        before="bool flag();\n",
+    )
+    a, b = result.op("a").id, result.op("b").id
+    assert not result.timeline.earlier[b] >> a & 1 and not result.timeline.earlier[a] >> b & 1
+
+
+def test_error_paths_end_and_do_not_blur_what_follows() -> None:
+    result = run(
+        """cudaStream_t s; cudaStreamCreate(&s);
+        a<<<1, 32, 0, s>>>(x);
+        if (cudaGetLastError() != cudaSuccess) goto failed;
+        if (cudaStreamSynchronize(s) != cudaSuccess) goto failed;
+        b<<<1, 32>>>(x);
+        failed:
+        cudaFree(x);"""
+    )
+    assert result.ordered("a", "b")
+    assert result.ordered("b", "cudaFree") is False  # cudaFree promises no wait (W8)
+    assert result.op("b").conditions == ()
+
+
+def test_a_stream_kept_by_a_class_is_the_same_stream_everywhere() -> None:
+    wrapper = """
+    struct Stream {
+      Stream() { cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking); }
+      ~Stream() { cudaStreamDestroy(handle); }
+      operator cudaStream_t() const { return handle; }
+      void wait() const { cudaStreamSynchronize(handle); }
+      cudaStream_t handle;
+    };
+    """
+    result = run(
+        "{ Stream s; a<<<1, 32, 0, s>>>(x); b<<<1, 32, 0, s.handle>>>(x); s.wait(); c<<<1, 32>>>(x); } d<<<1, 32>>>(y);",
+        before=wrapper,
+    )
+    a, b = result.op("a"), result.op("b")
+    assert a.stream == b.stream
+    assert result.timeline.streams[a.stream or 0].blocking is False
+    assert result.ordered("a", "c")
+    kinds = [op.kind for op in result.timeline.ops]
+    assert kinds.index(ApiKind.STREAM_DESTROY) > kinds.index(ApiKind.STREAM_SYNC)
+    assert result.timeline.ops[kinds.index(ApiKind.STREAM_DESTROY)].id < result.op("d").id
+
+
+def test_handles_through_references_pointers_and_containers() -> None:
+    result = run(
+        """std::vector<cudaStream_t> pool(3);
+        for (auto& s : pool) cudaStreamCreate(&s);
+        cudaStream_t& first = pool[0];
+        cudaStream_t* second = &pool[1];
+        a<<<1, 32, 0, first>>>(x);
+        b<<<1, 32, 0, pool.front()>>>(x);
+        c<<<1, 32, 0, *second>>>(x);
+        d<<<1, 32, 0, pool.at(1)>>>(x);"""
+    )
+    a, b, c, d = (result.op(k).stream for k in "abcd")
+    assert a == b and c == d and a != c
+
+
+def test_a_helper_names_the_buffer_after_its_caller() -> None:
+    result = run(
+        "float* weights = upload(1024); a<<<1, 32>>>(weights);",
+        before="float* upload(int n) { float* made; cudaMalloc(&made, n * sizeof(float)); return made; }\n",
+    )
+    assert set(buffers(result, "a")) == {"weights"}
+    size = result.timeline.buffers[result.op("a").accesses[0].buffer].size
+    assert size is not None and size.constant == 4096
+
+
+def test_copies_know_where_their_bytes_are() -> None:
+    result = run(
+        """float* h; cudaMallocHost(&h, 4096); std::vector<float> v(1024);
+        cudaMemcpyAsync(x + 16, h, 256, cudaMemcpyHostToDevice, 0);
+        cudaMemcpy(v.data(), x, 1024 * sizeof(float), cudaMemcpyDefault);"""
+    )
+    up, down = result.op("cudaMemcpyAsync"), result.op("cudaMemcpy")
+    memory = {a.via: result.timeline.buffers[a.buffer].memory for a in up.accesses}
+    assert memory == {"src": Memory.PINNED, "dst": Memory.DEVICE}
+    target = next(a for a in up.accesses if a.via == "dst")
+    assert target.range.offset is not None and target.range.offset.constant == 64
+    assert up.copy_kind == "h2d" and down.copy_kind == "d2h"
+    assert down.bytes is not None and down.bytes.constant == 4096
+
+
+def test_an_unresolved_call_makes_later_order_uncertain_but_not_certain() -> None:
+    result = run(
+        """cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+        a<<<1, 32, 0, s>>>(x); somewhere_else(); b<<<1, 32>>>(x);""",
+        before="void somewhere_else();\n",
+    )
+    a, b = result.op("a").id, result.op("b").id
+    assert not result.timeline.ordered(a, b)
+    assert result.timeline.may_wait[b] >> a & 1
+
+
+def test_a_status_wrapper_that_was_not_seen_is_no_such_call() -> None:
+    result = run(
+        """cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+        a<<<1, 32, 0, s>>>(x); checkCudaErrors(cudaGetLastError()); b<<<1, 32>>>(x);"""
+    )
+    assert not result.timeline.may_wait[result.op("b").id] >> result.op("a").id & 1
+
+
+def test_functions_given_to_a_thread_are_followed_without_an_order() -> None:
+    result = run(
+        "std::thread t(work, x); t.join(); b<<<1, 32>>>(x);",
+        before="void work(float* p) { a<<<1, 32>>>(p); }\n",
+    )
+    a, b = result.op("a"), result.op("b")
+    assert a.thread != b.thread
+    assert not result.timeline.earlier[b.id] >> a.id & 1
+
+
+def test_a_loop_over_an_unbounded_recursion_ends() -> None:
+    result = run(
+        "again(x, 3);", before="void again(float* p, int n) { a<<<1, 32>>>(p); if (n > 0) again(p, n - 1); }\n"
+    )
+    assert len([op for op in result.timeline.ops if op.kernel == "a"]) >= 2
+
+
+def test_numbers_on_a_path_decide_later_tests() -> None:
+    result = run(
+        """int n = count();
+        if (n > 4) a<<<1, 32>>>(x);
+        if (n > 2) b<<<1, 32>>>(x);
+        if (n <= 2) c<<<1, 32>>>(x);""",
+        before="int count();\n",
+    )
+    timeline = result.timeline
+    c = result.op("c")
+    assert not timeline.earlier[c.id] >> result.op("a").id & 1  # n > 4 and n <= 2 never hold together
+    assert not timeline.earlier[c.id] >> result.op("b").id & 1
