@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from functools import cache
 
 import pytest
+from hypothesis import settings
 from stitchcuda.gpu_validate.toolchain import find_nvcc
+
+# The same examples in every run, so that a red run means a change; STITCHCUDA_FUZZ=1 looks for new ones.
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("searching", derandomize=False)
+settings.load_profile("searching" if os.environ.get("STITCHCUDA_FUZZ") else "repeatable")
 
 
 @cache
