@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -124,7 +125,8 @@ def _row(finding: Finding, program: Program, places: _Places) -> Row:
     source = places.source_line(place)
     function = program.functions.get(finding.site.function)
     name = function.qualified if function is not None else ""
-    identity = "\0".join((finding.code, place.path.replace("\\", "/"), name, " ".join(source.split()), finding.message))
+    path = os.path.normpath(place.path).replace(os.sep, "/")  # `check .` and `check src` name one file alike
+    identity = "\0".join((finding.code, path, name, " ".join(source.split()), finding.message))
     return Row(
         finding.code,
         finding.group.value,
