@@ -59,9 +59,9 @@ class _Labels:
     """Stream labels: equal exactly when the stream is the same one. Names are the user's; a second stream of the same name
     gets the line of its creation, then a number."""
 
-    taken: dict[str, tuple[int, int]]  # label -> (timeline number, stream id)
+    taken: dict[str, tuple[int, object]]  # label -> (timeline number, stream id or family)
 
-    def claim(self, key: tuple[int, int], candidates: Iterable[str]) -> str:
+    def claim(self, key: tuple[int, object], candidates: Iterable[str]) -> str:
         label = ""
         for label in candidates:
             if self.taken.setdefault(label, key) == key:
@@ -146,7 +146,7 @@ class GraphBuilder:
     def _node(self, timeline: Timeline, name: str, ops: Sequence[Op], loops: Mapping[int, str]) -> GraphNode:
         op = ops[0]
         streams = list(dict.fromkeys(o.stream for o in ops if o.stream is not None))
-        labels = [self._stream_label(timeline, s) for s in streams]
+        labels = self._stream_labels(timeline, streams)
         created = timeline.streams[streams[0]] if streams else None
         events = dict.fromkeys(timeline.events[o.event].name for o in ops if o.event is not None)
         sizes = {_amount(o.bytes) for o in ops}
@@ -198,6 +198,17 @@ class GraphBuilder:
         function = self.program.functions.get(uid)
         return function.qualified if function is not None else uid
 
+    def _stream_labels(self, timeline: Timeline, used: Sequence[int]) -> list[str]:
+        """Of the streams that a node uses. Several of one family (made by one call in a loop) are told as the family."""
+        families = {(timeline.streams[s].site, timeline.streams[s].calls) for s in used}
+        symbolic = any(p.constant is None for s in used for p in timeline.streams[s].instance)
+        if len(families) == 1 and timeline.streams[used[0]].instance and (len(used) > 1 or symbolic):
+            stream = timeline.streams[used[0]]
+            name = (_LAST_INDEX.sub("", stream.name) or "stream") + "[*]"
+            line = self.lines.of(stream.site) if stream.site is not None else 0
+            return [self._labels.claim((self._timelines, families.pop()), [name, f"{name} (line {line})"])]
+        return [self._stream_label(timeline, s) for s in used]
+
     def _stream_label(self, timeline: Timeline, index: int) -> str:
         stream = timeline.streams[index]
         if stream.kind is StreamKind.LEGACY and stream.device in (0, None):
@@ -213,6 +224,7 @@ class GraphBuilder:
         return self._labels.claim((self._timelines, index), candidates)
 
 
+_LAST_INDEX = re.compile(r"\[[^]]*\]$")
 _COUNT = re.compile(r"\.size@\d+")  # how many elements a container holds
 _INTERNAL = re.compile(r"@\d+")  # tells apart variables of one name
 _UNNAMED = re.compile(r"-|(?:^|[^\w.])[a-z]+\.\d+(?![\w.])")  # a number that the program has no name for
