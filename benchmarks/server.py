@@ -395,7 +395,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     figures: list[Figures] = []
-    load = os.getloadavg() if hasattr(os, "getloadavg") else ()
+    load: tuple[float, ...] = os.getloadavg() if hasattr(os, "getloadavg") else ()
     remark, version = "", ""
     store = []
     for lines in arguments.lines:
@@ -419,6 +419,12 @@ def main() -> None:
             f"document store, {each['lines']} lines: key {each['key_ms']:.2f} ms, "
             f"change of 200 ranges {each['change_of_200_ranges_ms']:.1f} ms"
         )
+    after: tuple[float, ...] = os.getloadavg() if hasattr(os, "getloadavg") else ()
+    if load and max(load[0], after[0]) > 1.5 * (os.cpu_count() or 1):
+        print(
+            f"The machine was busy with other work (load {load[0]:.1f} to {after[0]:.1f} on {os.cpu_count()} cores): only"
+        )
+        print("the ratios between the servers and the processor times mean something.")
     report = {
         "schema": 1,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -428,6 +434,7 @@ def main() -> None:
             "processor": _processor(),
             "cores": os.cpu_count(),
             "load_before": load,
+            "load_after": after,
             "python": platform.python_version(),
         },
         "versions": {

@@ -322,6 +322,7 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
             view = view[replies.write(view) :]
 
     process = AnalysisProcess(inbox, send, new_index)
+    _warm_up(new_index())
     # The collector would walk over everything that is known again and again while it grows (a third of the time of a
     # cold analysis). It runs when nobody waits instead.
     gc.disable()
@@ -335,6 +336,17 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
             request = inbox.take()
         if request is not None:
             process.handle(request)
+
+
+def _warm_up(index: Any) -> None:
+    """Loads grammars, queries and tables before the first file is opened, while the editor still starts."""
+    from stitchcuda.server.placing import place_findings, place_outline
+
+    program = b"__global__ void k(int *p) { p[0] = 1; }\nint main() { int *p; cudaMalloc(&p, 4); k<<<1, 1>>>(p); }\n"
+    index.put("warm-up.cu", program)
+    analysis = index.analyse(None)
+    place_findings(analysis, ["warm-up.cu"])
+    place_outline(analysis, ["warm-up.cu"], {"warm-up.cu": program}, lambda path: None)
 
 
 if __name__ == "__main__":
