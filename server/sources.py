@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from stitchcuda.server import cmake_lists
+
 MAX_FILES = 200
 MAX_BYTES = 8 * 1024 * 1024
 SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx")
@@ -135,6 +137,8 @@ def siblings(root: str, deep: bool) -> list[str]:
     """The C, C++ and CUDA sources below `root` (in it, unless `deep`), or none when there are too many or too much."""
     found: list[str] = []
     size = 0
+    here = os.path.normpath(root)
+    elsewhere = [p for p in cmake_lists.beside(root).sources if os.path.isfile(p) and not _within(p, here)]
     for folder, names, files in os.walk(root):
         names[:] = sorted(n for n in names if deep and n not in _SKIPPED and not n.startswith((".", "build")))
         for name in sorted(files):
@@ -148,7 +152,7 @@ def siblings(root: str, deep: bool) -> list[str]:
             found.append(path)
             if len(found) > MAX_FILES or size > MAX_BYTES:
                 return []
-    return found
+    return found + [p for p in elsewhere if p.lower().endswith(SOURCES)][: MAX_FILES - len(found)]
 
 
 def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
@@ -161,6 +165,7 @@ def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
     for folder in _upwards(here, roots):
         for place in (folder, os.path.join(folder, "build")):
             folders.extend(_database_folders(os.path.join(place, "compile_commands.json"), path))
+        folders.extend(cmake_lists.beside(folder).include_folders)
         folders.extend(os.path.join(folder, name) for name in ("", "include", "inc", "src", "common"))
     return tuple(dict.fromkeys(f for f in folders if f != here and os.path.isdir(f)))
 

@@ -2,7 +2,8 @@
 
 Without a build description: the sources of one directory belong together, with the headers they include and the sources
 of directories whose headers they include when no `main` stands there (a library of the tree). A directory too large to
-be one program is checked source by source.
+be one program is checked source by source. A CMakeLists.txt beside the sources adds its include folders, and the sources
+that it takes from other directories.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.server import cmake_lists
 from stitchcuda.server.cli import inputs
 from stitchcuda.server.sources import is_relevant
 
@@ -109,6 +111,11 @@ def _context(
     taken = {f.path for f in part}
     context: dict[str, None] = {}
     waiting = [f.path for f in part]
+    for path in cmake_lists.beside(os.path.dirname(part[0].path)).sources:
+        named = finder.read(path)
+        if named is not None and named not in taken and named not in context:
+            context[named] = None
+            waiting.append(named)
     library = 0
     while waiting:
         path = waiting.pop(0)
@@ -148,9 +155,20 @@ class _Finder:
                 return self._normal[beside]
             if os.path.isfile(beside):
                 return self._outside(beside)
+        for folder in cmake_lists.beside(os.path.dirname(path)).include_folders:
+            target = self.read(os.path.join(folder, name))
+            if target is not None:
+                return target
         suffix = os.sep + os.path.normpath(name).lstrip("./\\")
         matches = [p for p in self._by_name.get(os.path.basename(name), ()) if (os.sep + p).endswith(suffix)]
         return matches[0] if len(matches) == 1 else None
+
+    def read(self, path: str) -> str | None:
+        """The file of that path, taken in when it was not asked for; None when there is none."""
+        path = os.path.normpath(path)
+        if path in self._normal:
+            return self._normal[path]
+        return self._outside(path) if os.path.isfile(path) else None
 
     def _outside(self, path: str) -> str | None:
         got = inputs.read(path)
