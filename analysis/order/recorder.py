@@ -34,6 +34,7 @@ class Options:
     """Bounds on the effort, and what the build says. Every cut is reported."""
 
     max_paths: int = 8  # groups of paths kept apart
+    ops_per_halving: int = 500  # after so many ops the number of groups is halved
     max_steps: int = 400_000  # evaluated nodes an entry
     max_depth: int = 48  # inlined calls
     max_ops: int = 4_000

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.arithmetic import NULL, compare, key_of, negate
+from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate
 from stitchcuda.analysis.order.calls import Calls, Outcome
 from stitchcuda.analysis.order.state import State, differences, merge
 from stitchcuda.analysis.order.timeline import Condition
@@ -16,6 +16,11 @@ class Statements(Calls):
         raise NotImplementedError
 
     # ---------------------------------------------------------------------------------------------------------- bodies
+
+    @property
+    def path_limit(self) -> int:
+        """How many groups of paths are kept apart: fewer when the entry has become large already."""
+        return max(2, self.options.max_paths >> (len(self.ops) // self.options.ops_per_halving))
 
     def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
         frame = self.frame
@@ -31,7 +36,7 @@ class Statements(Calls):
         for state, value in outcomes:
             for k, (other, other_value) in enumerate(kept):
                 order, handles = differences(other, state)
-                if (not order and not handles and _alike(value, other_value)) or len(kept) >= self.options.max_paths:
+                if (not order and not handles and _alike(value, other_value)) or len(kept) >= self.path_limit:
                     merged = value if value == other_value else self._either(value, other_value)
                     kept[k] = (merge(other, state, self.fresh), merged)
                     break
@@ -263,14 +268,14 @@ class Statements(Calls):
                     break
             else:
                 kept.append(state)
-        while len(kept) > self.options.max_paths:
+        while len(kept) > self.path_limit:
             last = kept.pop()
             kept[-1] = merge(kept[-1], last, self.fresh)
         return kept
 
     def _recurs(self, condition: Expr) -> bool:
-        """Whether something that the condition tests is tested elsewhere in the function too: then the branches are
-        correlated, and merging them would invent paths."""
+        """Whether what the condition tests is tested elsewhere in the function too: then the branches are correlated, and
+        merging them would invent paths."""
         function = self.frame.function
         counts = self._tested.get(function.uid)
         if counts is None:
@@ -278,9 +283,9 @@ class Statements(Calls):
             body = function.body
             for node in ir.walk(body) if body is not None else ():
                 if isinstance(node, ir.If | ir.Loop | ir.Conditional) and node.condition is not None:
-                    for name in _names(node.condition):
-                        counts[name] = counts.get(name, 0) + 1
-        return any(counts.get(name, 0) > 1 for name in _names(condition))
+                    for test in _tests(node.condition):
+                        counts[test] = counts.get(test, 0) + 1
+        return any(counts.get(test, 0) > 1 for test in _tests(condition))
 
     @property
     def _tested(self) -> dict[str, dict[str, int]]:
@@ -361,5 +366,26 @@ def _alike(a: Value, b: Value) -> bool:
     return a == b or (isinstance(a, plain) and isinstance(b, plain) and not isinstance(a, Instance))
 
 
-def _names(expr: Expr) -> set[str]:
-    return {n.name for n in ir.walk(expr) if isinstance(n, ir.Name | ir.Member)}
+def _tests(condition: Expr) -> set[str]:
+    """What a condition tests, in a form that recognises it elsewhere: the variable of a flag or of a comparison with it,
+    and anything else by its whole shape."""
+    match condition:
+        case ir.Unary(op="!", operand=operand) | ir.Cast(operand=operand):
+            return _tests(operand)
+        case ir.Binary(op="&&", left=left, right=right):
+            return _tests(left) | _tests(right)
+        case ir.Name(name=name) | ir.Member(name=name):
+            return {name}
+        case ir.Binary(op=op, left=left, right=right) if op in COMPARISONS:
+            names = {side.name for side in (left, right) if isinstance(side, ir.Name | ir.Member)}
+            return names or {_shape(condition)}
+    return {_shape(condition)}
+
+
+def _shape(expr: Expr) -> str:
+    """The expression without its positions."""
+    parts = []
+    for node in ir.walk(expr):
+        detail = getattr(node, "name", getattr(node, "op", getattr(node, "value", "")))
+        parts.append(f"{type(node).__name__}:{detail if isinstance(detail, str | int | float) else ''}")
+    return " ".join(parts)

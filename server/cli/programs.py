@@ -111,11 +111,12 @@ def _context(
     taken = {f.path for f in part}
     context: dict[str, None] = {}
     waiting = [f.path for f in part]
-    for path in cmake_lists.beside(os.path.dirname(part[0].path)).sources:
-        named = finder.read(path)
-        if named is not None and named not in taken and named not in context:
-            context[named] = None
-            waiting.append(named)
+    if any(f.main for f in part):  # the program: its other sources explain it
+        for path in cmake_lists.beside(os.path.dirname(part[0].path)).sources:
+            named = finder.read(path)
+            if named is not None and named not in taken and named not in context and not known[named].main:
+                context[named] = None
+                waiting.append(named)
     library = 0
     while waiting:
         path = waiting.pop(0)

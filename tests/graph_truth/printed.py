@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from functools import cache
@@ -26,18 +25,11 @@ class Printed:
     problems: list[Any]
 
 
-def sources(program: str) -> list[str]:
-    """The folder of a program, and what its CMakeLists.txt takes from elsewhere, with the headers beside that."""
-    shared = re.findall(r"\$\{VIT\}/(\S+)", (EXAMPLES / program / "CMakeLists.txt").read_text())
-    headers = sorted((EXAMPLES / "vit").glob("*.h")) if shared else []
-    return [str(path) for path in (EXAMPLES / program, *(EXAMPLES / "vit" / name for name in shared), *headers)]
-
-
 @cache
 def text(program: str, form: str) -> str:
     out = io.StringIO()
     with redirect_stdout(out), redirect_stderr(io.StringIO()):
-        assert main(["graph", *sources(program), "--format", form]) == 0
+        assert main(["graph", str(EXAMPLES / program), "--format", form]) == 0
     return out.getvalue()
 
 
