@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order import host_library
+from dataclasses import replace
+
+from stitchcuda.analysis.order import host_library, packs
 from stitchcuda.analysis.order.arithmetic import key_of
 from stitchcuda.analysis.order.host_calls import HostCalls
 from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, SMART_POINTERS, plain
@@ -30,6 +32,7 @@ from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
 SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
+PASSING_BODY = 400  # the same for functions that hand on memory
 
 
 class Calls(HostCalls):
@@ -66,6 +69,8 @@ class Calls(HostCalls):
 
     def call_outcomes(self, expr: ir.Call, state: State) -> list[Outcome]:
         """Every way the call can end; none when it does not return."""
+        if self.frame.packs:
+            expr = replace(expr, args=packs.expanded(expr.args, self.frame.packs))
         callee = expr.callee
         if isinstance(callee, ir.Member):
             return self._method(expr, callee, state)
@@ -125,7 +130,7 @@ class Calls(HostCalls):
         function = bodies[0]
         if function.space in ("global", "device"):
             return self.unresolved(function.name, expr, state)
-        if not self.follows(function):
+        if not self.follows(function) and not any(self._is_device_code(a) for a in expr.args):
             return self._summarised(function, this, expr, state)
         if len(self.frames) >= self.options.max_depth or sum(f.function.uid == function.uid for f in self.frames) > 1:
             self.cut(expr.span, f"call of {function.name} not followed (depth)")
@@ -147,10 +152,18 @@ class Calls(HostCalls):
         caller = self.frame
         bound: list[tuple[ir.Param, Value | Place]] = []
         named = dict(keywords)
+        counts: dict[str, int] = {}
         for position, param in enumerate(function.params):
+            pack = packs.pack_name(param.name)
+            if pack is not None:
+                counts[pack] = max(0, len(args) - position)
+                for k, held in enumerate(args[position:]):
+                    bound.append((replace(param, name=packs.element(pack, k)), self._argument(param, held, state)))
+                continue
             arg = args[position] if position < len(args) else named.get(param.name)
             bound.append((param, self._argument(param, arg, state)))
-        frame = Frame(function, (*caller.calls, self.site(span)), [{}], this, len(self.loop_stack))
+        frame = Frame(function, (*caller.calls, self.site(span)), [{}], this)
+        frame.packs = counts
         for name, given in zip(function.template, template, strict=False):
             if isinstance(given, TypeRef):
                 frame.types[name] = given
@@ -218,6 +231,16 @@ class Calls(HostCalls):
             finally:
                 self.frames.pop()
                 self.thread = thread
+
+    def _is_device_code(self, arg: Expr) -> bool:
+        """Whether an argument is a function or lambda that does CUDA work: whoever gets it may call it."""
+        if isinstance(arg, ir.AddressOf):
+            arg = arg.operand
+        if isinstance(arg, ir.Lambda):
+            return self._closure_reaches(arg)
+        if isinstance(arg, ir.Name) and self.variable(arg.name) is None:
+            return any(u in self.program.reaches_cuda for u in self.functions_named(arg))
+        return False
 
     def _closure_reaches(self, node: ir.Lambda) -> bool:
         for inner in ir.walk(node.body):
@@ -310,19 +333,33 @@ class Calls(HostCalls):
             self.frames.pop()
 
     def follows(self, function: Function) -> bool:
-        """Whether a call is followed into the body: always when CUDA work can be reached, else only small ones."""
+        """Whether a call is followed into the body: always when CUDA work can be reached; of host-only functions the
+        small ones, and larger ones through which memory passes (they return a pointer or a record, or fill one)."""
         if function.uid in self.program.reaches_cuda:
             return True
         size = self._sizes.get(function.uid)
         if size is None:
-            size = 0
             assert function.body is not None
+            passes = function.returns.pointer > 0 or any(self._fills(p.type) for p in function.params)
+            loop_weight = 1 if passes else SMALL_BODY
+            size = 0
             for node in ir.walk(function.body):
-                size += SMALL_BODY if isinstance(node, ir.Loop) else 1
-                if size > SMALL_BODY:
+                size += loop_weight if isinstance(node, ir.Loop) else 1
+                if size > PASSING_BODY:
                     break
+            if passes and size <= PASSING_BODY:
+                size = 0
             self._sizes[function.uid] = size
         return size <= SMALL_BODY
+
+    def _fills(self, type: TypeRef) -> bool:
+        """Whether a parameter of this type can take out a pointer: `float**`, `float*&`, a record by reference."""
+        if type.const and type.pointer < 2:
+            return False
+        if type.pointer + type.reference >= 2:
+            return True
+        target = TypeRef(type.name, type.args)
+        return (type.pointer > 0 or type.reference) and self.names.record(self.names.resolve(target)) is not None
 
     @property
     def _sizes(self) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.expressions import Expressions
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
@@ -36,7 +37,7 @@ class Launches(Expressions):
         if expr.shared is not None:
             self.evaluate(expr.shared, state)
         stream = self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
-        args = [self.evaluate(a, state) for a in expr.args]
+        args = [self.evaluate(a, state) for a in packs.expanded(expr.args, self.frame.packs)]
         if expr.packed_args is not None:
             args = self._packed(expr.packed_args, state)
         name, accesses, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)

@@ -25,6 +25,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
 
 MAX_PERIOD = 4
+MAX_TABLE = 64  # iterations of a host loop that fills variables through a table of pointers
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,10 @@ class Loops(Statements):
             trip = self._range_length(stmt, state)
         host_only = self._host_only(stmt)
         period = 1 if host_only else self._period(stmt, counter)
-        concrete = trip is not None and trip <= self.options.unroll and not host_only
+        if host_only:
+            concrete = trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt)
+        else:
+            concrete = trip is not None and trip <= self.options.unroll
         loop_id = self._loop_id(stmt, counter, trip, concrete or period > 1)
         if trip == 0:
             return [state]
@@ -272,6 +276,16 @@ class Loops(Statements):
             state.store(place, Num(symbol(self.fresh(counter.name))))
 
     # -------------------------------------------------------------------------------------------------------- the body
+
+    @staticmethod
+    def _writes_through_table(stmt: ir.Loop) -> bool:
+        """`*targets[i] = ...`: which variables are written is only known when the iterations are told apart."""
+        return any(
+            isinstance(node, ir.Assign)
+            and isinstance(node.target, ir.Deref)
+            and any(isinstance(inner, ir.Index) for inner in ir.walk(node.target.operand))
+            for node in ir.walk(stmt.body)
+        )
 
     def _period(self, stmt: ir.Loop, counter: Counter | None) -> int:
         """The K of `counter % K` in the body; 1 without one."""

@@ -223,3 +223,37 @@ def test_numbers_on_a_path_decide_later_tests() -> None:
     c = result.op("c")
     assert not timeline.earlier[c.id] >> result.op("a").id & 1  # n > 4 and n <= 2 never hold together
     assert not timeline.earlier[c.id] >> result.op("b").id & 1
+
+
+def test_parameter_packs_carry_their_arguments() -> None:
+    result = run(
+        "repeat(3, work, x, 2); send(0, y);",
+        before="""void work(float* p, int n) { a<<<1, 32>>>(p); }
+        template <class F, class... Args> void repeat(int times, F f, Args&&... args) {
+          for (int i = 0; i < times; i++) f(std::forward<Args>(args)...);
+        }
+        template <class... T> void send(cudaStream_t s, T... values) { b<<<1, 32, 0, s>>>(values...); }
+        """,
+    )
+    assert set(buffers(result, "a")) == {"x"} and set(buffers(result, "b")) == {"y"}
+
+
+def test_pointers_filled_through_a_table_and_memory_from_host_helpers() -> None:
+    result = run(
+        """Parts parts; float* all = place(&parts, x);
+        a<<<1, 32>>>(parts.second);
+        float* h = random(64); cudaMemcpy(y, h, 256, cudaMemcpyHostToDevice);""",
+        before="""struct Parts { float* first; float* second; };
+        float* place(Parts* parts, float* memory) {
+          float** targets[] = {&parts->first, &parts->second};
+          float* next = memory;
+          for (int i = 0; i < 2; i++) { *(targets[i]) = next; next += 16; }
+          return memory;
+        }
+        float* random(int n) { float* made = (float*)malloc(n * sizeof(float)); for (int i = 0; i < n; i++) made[i] = i; return made; }
+        """,
+    )
+    (read, _) = result.op("a").accesses
+    assert buffers(result, "a")[0] == "x"
+    assert read.range.offset is not None and read.range.offset.constant == 64
+    assert set(buffers(result, "cudaMemcpy")) == {"y", "h"} and result.op("cudaMemcpy").certain
