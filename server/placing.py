@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.order.timeline import Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
 from stitchcuda.analysis.rules.finding import Finding
@@ -117,7 +118,8 @@ class _Lines:
 
 
 class _Edges:
-    """The edges of each timeline by their target."""
+    """What each op of a timeline is directly ordered after: its order edges, and the values and memory that it gets from
+    ops that no order edge names."""
 
     def __init__(self) -> None:
         self._known: dict[int, dict[int, list[Edge]]] = {}
@@ -126,7 +128,9 @@ class _Edges:
         by_target = self._known.get(id(timeline))
         if by_target is None:
             by_target = self._known[id(timeline)] = {}
-            for edge in timeline.edges:
+            told = {(edge.source, edge.target) for edge in timeline.edges}
+            values = (edge for edge in value_edges(timeline) if (edge.source, edge.target) not in told)
+            for edge in (*timeline.edges, *values):
                 by_target.setdefault(edge.target, []).append(edge)
         return by_target.get(op, [])
 

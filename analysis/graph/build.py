@@ -300,8 +300,7 @@ def _edges(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> list
     """Edges between nodes. Ops that are no nodes are bridged: what they order stays ordered. An edge from a node to one
     that comes before it in the program connects two rounds of a loop and is left out."""
     follows: dict[int, list[tuple[int, str]]] = {}
-    ordering = [edge for edge in timeline.edges if edge.why not in VALUE_EDGES]
-    for edge in (*ordering, *value_edges(timeline)):
+    for edge in (*timeline.edges, *value_edges(timeline)):
         follows.setdefault(edge.source, []).append((edge.target, edge.why))
     found: dict[GraphEdge, None] = {}
     rank = {name: k for k, name in enumerate(names.values())}

@@ -10,16 +10,13 @@ from stitchcuda.analysis.order.machine import Done, Machine, Placed
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import (
-    Access,
     Buffer,
-    Certainty,
     Condition,
     Cut,
     Edge,
     Event,
     LoopInfo,
     Memory,
-    Mode,
     Op,
     Stream,
     StreamKind,
@@ -77,7 +74,6 @@ class OutOfEffort(Exception):
 
 
 LEGACY_STREAM = 0
-MAX_WRITERS = 32  # last writers of a buffer on different paths that get a data edge
 
 
 class Recorder:
@@ -396,7 +392,7 @@ class Recorder:
             tuple(self.before),
             tuple(self.earlier),
             tuple(self.may),
-            tuple(dict.fromkeys(self.edges + self._value_edges())),
+            tuple(dict.fromkeys(self.edges)),
             tuple(self.buffers),
             tuple(self.streams),
             tuple(self.events),
@@ -406,34 +402,3 @@ class Recorder:
             tuple(self.cuts),
             frozenset(self.executed),
         )
-
-    def _value_edges(self) -> list[Edge]:
-        """Edges that say why an order matters: allocation before first use, and writer to reader."""
-        ordered = {(e.source, e.target) for e in self.edges}
-        touching: dict[int, list[tuple[int, Mode]]] = {}
-        for op in self.ops:
-            for access in op.accesses:
-                touching.setdefault(access.buffer, []).append((op.id, access.mode))
-        out: list[Edge] = []
-        for buffer_id, touches in touching.items():
-            alloc = self.buffers[buffer_id].alloc_op
-            mask = sum(1 << o for o in {o for o, _ in touches} if o != alloc)
-            writers = sum(1 << o for o in {o for o, m in touches if m is not Mode.READ} if o != alloc)
-            for op_id, mode in dict.fromkeys(touches):
-                first = alloc is not None and op_id != alloc and not self.before[op_id] & mask
-                if first and alloc is not None and self.before[op_id] >> alloc & 1 and (alloc, op_id) not in ordered:
-                    out.append(Edge(alloc, op_id, "allocation"))
-                if mode is Mode.WRITE:
-                    continue
-                candidates = self.before[op_id] & writers
-                latest: list[int] = []
-                while candidates and len(latest) < MAX_WRITERS:
-                    top = candidates.bit_length() - 1
-                    latest.append(top)
-                    candidates &= ~(1 << top) & ~self.before[top]
-                out += [Edge(w, op_id, "data") for w in latest if (w, op_id) not in ordered]
-        return out
-
-
-def access_at(buffer: int, mode: Mode, certainty: Certainty = Certainty.MUST, via: str = "") -> Access:
-    return Access(buffer, mode, certainty=certainty, via=via)

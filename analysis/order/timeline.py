@@ -182,8 +182,8 @@ class Op:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A direct order edge between two ops, reduced: none is implied by the others. `why` is one of stream, event,
-    host_wait, default_stream, capture, allocation, data."""
+    """A direct edge between two ops. In a Timeline it is an order edge, and none is implied by the others; `why` is one of
+    stream, event, host_wait, default_stream, capture. `analysis/graph/flow.py` adds data and allocation from the accesses."""
 
     source: int
     target: int
