@@ -121,7 +121,16 @@ class Statements(Calls):
                 found = [(s, negate(v)) for s, v in self.outcomes(operand, state)]
             case ir.Cast(type=type, operand=operand):
                 found = [(s, self.cast(v, type)) for s, v in self.outcomes(operand, state)]
-            case ir.Assign(value=ir.Call() as value):
+            case ir.Conditional(condition=condition, then=then, otherwise=otherwise):
+                found = []
+                for s, test in self.outcomes(condition, state):
+                    known = s.truth(test)
+                    sides = [(s, known)] if known is not None else [(s.copy(), True), (s, False)]
+                    for side, taken in sides:
+                        side.assume(test, taken)
+                        found.append((side, self.evaluate(then if taken else otherwise, side)))
+                found = self._limited(found)
+            case ir.Assign(value=ir.Call() | ir.Conditional() as value):
                 found = [(s, self.assign_value(expr, v, s)) for s, v in self.outcomes(value, state)]
             case ir.Binary(op="==" | "!=" as op, left=ir.Call() as left, right=right):
                 found = []

@@ -257,3 +257,10 @@ def test_pointers_filled_through_a_table_and_memory_from_host_helpers() -> None:
     assert buffers(result, "a")[0] == "x"
     assert read.range.offset is not None and read.range.offset.constant == 64
     assert set(buffers(result, "cudaMemcpy")) == {"y", "h"} and result.op("cudaMemcpy").certain
+
+
+def test_a_pointer_chosen_by_a_condition_is_one_of_two() -> None:
+    result = run("float* chosen = flag() ? x : y; a<<<1, 32>>>(chosen);", before="bool flag();\n")
+    runs = [op for op in result.timeline.ops if op.kernel == "a"]
+    names = {result.timeline.buffers[a.buffer].name for op in runs for a in op.accesses}
+    assert names == {"x", "y"}
