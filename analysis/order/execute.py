@@ -1,4 +1,4 @@
-"""From a Program to Timelines: one for each entry function, by symbolic execution."""
+"""From a Program and one of its entry functions to a Timeline, by symbolic execution."""
 
 from __future__ import annotations
 
@@ -43,7 +43,6 @@ class Executor(Loops):
         self.frames = [frame]
         self.executed = {entry}
         state = State()
-        final: list[State] = []
         try:
             if function.record:
                 whose = Identity("parameter", "", "", 0, 0, (), (), f"this:{function.record}")
@@ -58,11 +57,11 @@ class Executor(Loops):
                     )
                     frame.scopes[0][param.name] = Place(obj.id)
             if function.body is not None:
-                final = [s for s, _ in self.run_body(function.body, state)]
+                self.run_body(function.body, state)
         except (OutOfEffort, RecursionError) as stop:
             what = str(stop) if isinstance(stop, OutOfEffort) else "nesting too deep"
             self.cuts.append(Cut(Site(entry, function.path, function.name_span), f"analysis stopped early: {what}"))
-        return self.timeline(entry, final)
+        return self.timeline(entry)
 
 
 def execute_entry(
@@ -77,17 +76,3 @@ def execute_entry(
     if sys.getrecursionlimit() < RECURSION_LIMIT:
         sys.setrecursionlimit(RECURSION_LIMIT)
     return Executor(program, options or Options(), sources, cancelled).run(entry)
-
-
-def execute_program(
-    program: Program,
-    *,
-    options: Options | None = None,
-    sources: Mapping[str, bytes] | None = None,
-    cancelled: Callable[[], bool] | None = None,
-) -> tuple[Timeline, ...]:
-    """One Timeline for each entry of the program."""
-    return tuple(
-        execute_entry(program, entry, options=options, sources=sources, cancelled=cancelled)
-        for entry in program.entries
-    )

@@ -43,8 +43,6 @@ CUDA_CONSTANTS: dict[str, int] = {
 
 STREAM_TYPES = frozenset({"cudaStream_t", "CUstream", "cudaStream"})
 EVENT_TYPES = frozenset({"cudaEvent_t", "CUevent"})
-GRAPH_TYPES = frozenset({"cudaGraph_t", "CUgraph"})
-EXEC_TYPES = frozenset({"cudaGraphExec_t", "CUgraphExec"})
 CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"})
 DEVICE_CONTAINERS = frozenset({"device_vector"})
 SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})

@@ -67,11 +67,11 @@ class Operations(Transfers):
             text = "" if known is None or "flags" not in values else ("cudaStreamNonBlocking" if not blocking else "")
             identity = self.identity("stream", expr.span)
             made = Handle("stream", self.stream_for(identity, name, StreamKind.CREATED, blocking, text, state.device))
-            self.emit_host(state, expr.kind, expr.name, expr.span, stream=made.id, note=name)
+            self.emit_host(state, expr.kind, expr.name, expr.span, stream=made.id)
         else:
             timing = None if known is None else not known & EVENT_DISABLE_TIMING
             made = Handle("event", self.event_for(self.identity("event", expr.span), name, timing))
-            self.emit_host(state, expr.kind, expr.name, expr.span, event=made.id, note=name)
+            self.emit_host(state, expr.kind, expr.name, expr.span, event=made.id)
         return self.write_out(expr, made, state)
 
     def _destroy(self, expr: ir.Api, state: State) -> Value:
@@ -170,7 +170,6 @@ class Operations(Transfers):
             stream,
             accesses=tuple(merge_accesses(accesses)),
             certain=certain,
-            note=f"graph {executable.id}" if isinstance(executable, Handle) else "",
         )
         return NULL
 

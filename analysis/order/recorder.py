@@ -380,11 +380,7 @@ class Recorder:
 
     # ---------------------------------------------------------------------------------------------------------- result
 
-    def timeline(self, entry: str, final: list[State]) -> Timeline:
-        done = ~0
-        for state in final:
-            done &= state.order.host.must | ~state.order.earlier
-        everything = (1 << len(self.ops)) - 1
+    def timeline(self, entry: str) -> Timeline:
         return Timeline(
             entry,
             "static",
@@ -397,8 +393,6 @@ class Recorder:
             tuple(self.streams),
             tuple(self.events),
             tuple(self.loops),
-            len(self._nodes),
-            done & everything if final else 0,
             tuple(self.cuts),
             frozenset(self.executed),
         )

@@ -1,8 +1,8 @@
 """Symbolic integers: polynomials with integer coefficients over named symbols.
 
 Every unknown integer of the program (a parameter, a loop counter, the result of a division) is a symbol. Sizes, counts
-and indexes are what the analysis needs them for, so a symbol is taken to be >= 0 unless its name starts with "-" (see
-`free_symbol`); a comparison that this does not settle is `None`, "not known".
+and indexes are what the analysis needs them for, so a symbol is taken to be >= 0 unless its name starts with "-" (the
+negation of something unknown); a comparison that this does not settle is `None`, "not known".
 """
 
 from __future__ import annotations
@@ -95,11 +95,6 @@ def number(value: int) -> Poly:
 
 def symbol(name: str) -> Poly:
     return Poly((((name,), 1),))
-
-
-def free_symbol(name: str) -> Poly:
-    """A symbol whose sign is not known."""
-    return symbol("-" + name)
 
 
 ZERO = number(0)

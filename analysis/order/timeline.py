@@ -1,7 +1,8 @@
 """The Timeline: device work and host access of one run of a program, with what is known to be ordered.
 
-The symbolic executor builds it from source, the tracer from a real run; rules, the execution graph and the
-order-preservation proof read the same type. Unknown is a value here (None, `may`), never a guess.
+The symbolic executor builds it from source; rules and the execution graph read it and nothing else about order. Nothing
+in it depends on where it comes from, so that a traced run can be told in the same type. Unknown is a value here (None,
+`may`), never a guess.
 
 An `Op` is one *occurrence*: one call site on one call path, in one symbolic loop iteration, on one group of paths. The
 same `node` key is shared by all occurrences of a call path, which is what the execution graph shows as one node.
@@ -152,7 +153,7 @@ class Condition:
 @dataclass(frozen=True, slots=True)
 class Op:
     id: int  # its bit in the bitsets and its index in Timeline.ops
-    node: int  # occurrences of one call path share it; index into Timeline.nodes
+    node: int  # occurrences of one call path share it
     kind: ApiKind
     api: str  # "cudaMemcpyAsync", "<<<>>>", "cupy.asarray", ...
     site: Site
@@ -175,9 +176,7 @@ class Op:
     decided: tuple[Condition, ...] = ()  # branches inside loops, known to go this way in this round
     certain: bool = True  # False: the call was reached through something not fully resolved
     waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
-    value_used: bool = False  # queries: whether the result decides a branch
     graph: int | None = None  # recorded into this CUDA graph instead of run (G1); its work runs at each graph launch
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,12 +199,12 @@ class Cut:
 
 @dataclass(frozen=True)
 class Timeline:
-    """See the module docstring. `may_wait[b]` holds ops that *may* be ordered before b by something the analysis could
+    """See the module docstring. `edges` are the reduced order edges, for what a person sees. `may_wait[b]` holds ops that *may* be ordered before b by something the analysis could
     not resolve (an unknown call that could synchronise, W8's may-waits): a finding across it is at most `possible`
     (unknown call) or lowered as the row says."""
 
-    entry: str  # uid of the entry function, or the traced command
-    source: str  # "static" | "trace"
+    entry: str  # uid of the entry function
+    source: str  # where it comes from: "static" (the source text)
     ops: tuple[Op, ...]
     before: tuple[int, ...]
     earlier: tuple[int, ...]
@@ -215,8 +214,6 @@ class Timeline:
     streams: tuple[Stream, ...]
     events: tuple[Event, ...]
     loops: tuple[LoopInfo, ...]
-    node_count: int = 0
-    done_at_exit: int = 0  # bitset: ops known complete when the entry returns
     cuts: tuple[Cut, ...] = ()
     functions: frozenset[str] = field(default_factory=frozenset)  # uids executed: what the result depends on
 

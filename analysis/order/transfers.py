@@ -91,10 +91,9 @@ class Transfers(Launches):
         state.clear_below(Place(obj.id))
         self.buffer_of(obj.id)
         if pooled:  # A1: valid for what comes after it on its stream
-            op = self.emit_device(state, expr.kind, expr.name, expr.span, self.stream_role(expr, state), bytes=size,
-                                  note=name)  # fmt: skip
+            op = self.emit_device(state, expr.kind, expr.name, expr.span, self.stream_role(expr, state), bytes=size)
         else:  # W7: an allocation orders nothing
-            op = self.emit_host(state, expr.kind, expr.name, expr.span, bytes=size, note=name)
+            op = self.emit_host(state, expr.kind, expr.name, expr.span, bytes=size)
         if obj.alloc_op is None:
             obj.alloc_op = op
             self.refresh_buffer(obj.id)

@@ -77,7 +77,6 @@ class LoweringCache:
     by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
     by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
     tables: dict[str, tuple[Environment, int]] = field(default_factory=dict)
-    hits: int = 0
     misses: int = 0
 
     def table_id(self, path: str, environment: Environment) -> int:
@@ -162,7 +161,6 @@ class FunctionLowering:
         quick = (digest, self.table, broken)
         known = cache.by_text.get(quick)
         if known is not None:
-            cache.hits += 1
             return known
         names = self.names_digest(text)
         slow = (digest, names, broken)
@@ -175,8 +173,6 @@ class FunctionLowering:
             except RecursionError:  # called from deep inside somebody's own recursion, or syntax nested without end
                 known = self.unknown(item, shell, stamp)
             cache.by_names[slow] = known
-        else:
-            cache.hits += 1
         cache.by_text[quick] = known
         cache.trim()
         return known

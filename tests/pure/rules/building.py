@@ -85,11 +85,6 @@ class Run:
     def copy(self, kind: str, stream: Stream, *accesses: Access, **more: object) -> Op:
         return self._enqueue(ApiKind.COPY, "cudaMemcpyAsync", stream, accesses, copy_kind=kind, **more)
 
-    def copy_and_wait(self, kind: str, *accesses: Access) -> Op:
-        op = self._enqueue(ApiKind.COPY, "cudaMemcpy", self.default, accesses, copy_kind=kind, asynchronous=False)
-        self.machine.host_waits_for(self.state, op.id, Done(self.before[op.id] | 1 << op.id), [op.id])
-        return op
-
     def record(self, event: Event, stream: Stream) -> Op:
         op = self._op(ApiKind.EVENT_RECORD, "cudaEventRecord", stream=stream.id, event=event.id)
         return self._place(op, self.machine.record(self.state, op.id, stream.id, event.id, 0))

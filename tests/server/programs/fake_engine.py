@@ -101,4 +101,4 @@ def _timeline(files: dict[str, bytes]) -> Timeline:
             )
     none = tuple(0 for _ in ops)
     streams = (Stream(0, "default", StreamKind.LEGACY, True),)
-    return Timeline("f", "static", tuple(ops), none, none, none, (), (), streams, (), (), len(ops))
+    return Timeline("f", "static", tuple(ops), none, none, none, (), (), streams, (), ())
