@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stitchcuda.analysis.order.machine import Done, Machine, OrderState
+from stitchcuda.analysis.order.machine import Machine, OrderState
 from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.timeline import (
     Access,
