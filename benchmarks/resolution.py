@@ -21,12 +21,14 @@ from itertools import chain
 
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
-from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program
 from stitchcuda.server.cli import inputs, programs
 
 KNOWN_STREAMS = (StreamKind.CREATED, StreamKind.LEGACY, StreamKind.PER_THREAD)
 KNOWN_ORIGINS = ("alloc", "local", "global")
+NO_OPERATION = frozenset({ApiKind.NEUTRAL, ApiKind.SET_DEVICE, ApiKind.SET_STREAM, ApiKind.DEVICE_POINTER})
+UNMODELLED = "call: not modelled (graphics interop, external memory, virtual memory, ...)"
 NOT_EXECUTED = "never executed: not reached from an entry, or the analysis stopped before it"
 OUTSIDE = "a parameter of a function that nobody calls"
 
@@ -35,6 +37,7 @@ OUTSIDE = "a parameter of a function that nobody calls"
 class Tally:
     functions: int = 0
     uncalled: int = 0
+    without: int = 0  # only queries, device choice and the like: no operation to resolve
     resolved: int = 0
     lacking: Counter[str] = field(default_factory=Counter)  # reason -> functions
     first: dict[str, list[str]] = field(default_factory=dict)  # reason -> examples
@@ -42,6 +45,7 @@ class Tally:
     def add(self, other: Tally) -> None:
         self.functions += other.functions
         self.uncalled += other.uncalled
+        self.without += other.without
         self.resolved += other.resolved
         self.lacking.update(other.lacking)
         for reason, examples in other.first.items():
@@ -62,16 +66,15 @@ def lacks(timeline: Timeline, program: Program, op: Op) -> Iterator[str]:
             yield f"memory: {OUTSIDE}"
         elif buffer.origin not in KNOWN_ORIGINS or buffer.memory is Memory.UNKNOWN:
             yield "memory: not known"
-    touched = {access.via for access in op.accesses}
     if op.kind is ApiKind.LAUNCH:
         kernels = [u for u in program.by_name.get(op.kernel, ()) if program.functions[u].space == "global"]
         if not kernels:
             yield "kernel: its definition is not in the program"
-        elif not any({e.name for e in kernel_effects(program, u).params} <= touched for u in kernels):
+        elif op.unknown:
             yield "memory: an argument of the kernel is not known"
-    elif op.kind is ApiKind.COPY and len(touched) < 2:
+    elif op.unknown:
         yield "memory: one side of a copy is not known"
-    elif op.kind in (ApiKind.MEMSET, ApiKind.FREE, ApiKind.HOST_FREE) and not touched:
+    elif op.kind in (ApiKind.MEMSET, ApiKind.FREE, ApiKind.HOST_FREE) and not op.accesses:
         yield "memory: the operand is not known"
 
 
@@ -86,9 +89,16 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
         if not program.callers.get(function.uid) and function.name not in ("main", "<module>"):
             result.uncalled += 1
             continue
+        nodes = list(ir.walk(function.body)) if function.body is not None else []
+        kinds = {node.kind for node in nodes if isinstance(node, ir.Api)}
+        if kinds <= NO_OPERATION and not any(isinstance(node, ir.Launch) for node in nodes):
+            result.without += 1
+            continue
         found = ops.get(function.uid, [])
         reasons = {reason for timeline, op in found for reason in lacks(timeline, program, op)}
-        if not found:
+        if ApiKind.UNMODELLED in kinds:
+            reasons.add(UNMODELLED)
+        elif not found:
             reasons = {NOT_EXECUTED}
         if not reasons:
             result.resolved += 1
@@ -117,11 +127,12 @@ def one_program(group: programs.Group) -> Tally:
 
 
 def report(tree: str, total: Tally, programs_: int, seconds: float, examples: int) -> None:
-    counted = total.functions - total.uncalled
+    counted = total.functions - total.uncalled - total.without
     share = f"{100 * total.resolved / counted:.1f} %" if counted else "-"
     print(f"{tree}: {programs_} programs, {seconds:.0f} s")
     print(f"  host functions with CUDA calls  {total.functions}")
     print(f"  nobody calls them (not counted) {total.uncalled}")
+    print(f"  no operation in them (likewise) {total.without}")
     print(f"  every operation resolved        {total.resolved} of {counted} = {share}")
     for reason, count in total.lacking.most_common():
         print(f"    {count:5}  {reason}")

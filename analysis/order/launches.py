@@ -40,7 +40,7 @@ class Launches(Expressions):
         args = [self.evaluate(a, state) for a in packs.expanded(expr.args, self.frame.packs)]
         if expr.packed_args is not None:
             args = self._packed(expr.packed_args, state)
-        name, accesses, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
+        name, accesses, unknown, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
         self.emit_device(
             state,
             ApiKind.LAUNCH,
@@ -49,6 +49,7 @@ class Launches(Expressions):
             stream,
             kernel=name,
             accesses=tuple(accesses),
+            unknown=unknown,
             grid=self.source_of(expr.grid),
             block=self.source_of(expr.block),
             certain=certain,
@@ -92,7 +93,7 @@ class Launches(Expressions):
         grid: tuple[Value, ...],
         block: tuple[Value, ...],
         state: State,
-    ) -> tuple[str, list[Access], bool]:
+    ) -> tuple[str, list[Access], tuple[str, ...], bool]:
         uids = (
             [u for u in kernel.uids if self.program.functions[u].space == "global"] if isinstance(kernel, Code) else []
         )
@@ -100,7 +101,7 @@ class Launches(Expressions):
         by_arity = [u for u in uids if len(self.program.functions[u].params) == len(args)]
         uids = self.nearest(by_arity or uids)
         if not uids:
-            return name, self._anything(args, state), False
+            return name, self._anything(args, state), (), False
         function = self.program.functions[uids[0]]
         self.executed.add(function.uid)
         effects = kernel_effects(self.program, function.uid)
@@ -115,11 +116,16 @@ class Launches(Expressions):
             if isinstance(arg, Num):
                 values[param.name] = arg.value
         accesses: list[Access] = []
+        unknown: dict[str, None] = {}
         for param, arg in zip(function.params, args, strict=False):
             for effect in effects.of(param.name):
-                accesses += self._by_effect(arg, effect, param.type.name, values, state)
+                found = list(self._by_effect(arg, effect, param.type.name, values, state))
+                accesses += found
+                if not found and arg != NULL:
+                    unknown[param.name] = None
         accesses += self._symbols(effects, function.path)
-        return name or function.name, merge_accesses(accesses), len(uids) == 1 and not effects.calls_unknown
+        sure = len(uids) == 1 and not effects.calls_unknown
+        return name or function.name, merge_accesses(accesses), tuple(unknown), sure
 
     def _kernel_name(self, expr: Expr) -> str:
         return expr.name if isinstance(expr, ir.Name | ir.Member) else ""

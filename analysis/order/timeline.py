@@ -165,6 +165,7 @@ class Op:
     device: int | None = 0
     thread: int = 0  # issuing host thread
     accesses: tuple[Access, ...] = ()
+    unknown: tuple[str, ...] = ()  # parameters or roles through which memory is touched that could not be told
     bytes: Poly | None = None
     copy_kind: str = ""  # "h2d" | "d2h" | "d2d" | "h2h" | "peer" | "" (not a copy or not known)
     grid: str = ""  # as written

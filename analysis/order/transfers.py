@@ -201,6 +201,7 @@ class Transfers(Launches):
             accesses.append(
                 Access(self.buffer_of(dst), Mode.WRITE, Range(dst_offset, extent, None, whole), Certainty.MUST, "dst")
             )
+        unknown = tuple(role for role, known in (("src", src), ("dst", dst)) if known is None)
         asynchronous = "async" in expr.flags
         op = self.emit_device(
             state,
@@ -209,6 +210,7 @@ class Transfers(Launches):
             expr.span,
             stream,
             accesses=tuple(accesses),
+            unknown=unknown,
             bytes=size,
             copy_kind=direction,
             asynchronous=asynchronous,
