@@ -10,20 +10,27 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program.ir import (
+    AddressOf,
     Api,
+    Assign,
     Block,
     Break,
     Case,
     Continue,
     Declare,
+    Deref,
     Evaluate,
     Expr,
     Function,
     Goto,
     If,
+    Index,
     Label,
+    Lambda,
     Launch,
     Loop,
+    Member,
+    Name,
     PreprocIf,
     Return,
     Site,
@@ -33,12 +40,17 @@ from stitchcuda.analysis.program.ir import (
     Throw,
     Try,
     children,
+    walk,
 )
 from stitchcuda.analysis.rules.finding import Edit, RuleInput
 
-_NOT_A_CHECK = frozenset(b"if while for switch return sizeof assert static_cast void".split())
-_CHECKED = re.compile(rb"([A-Za-z_][\w:]*\(\s*)(?=cuda[A-Z]\w*\s*\()")
-
+_NOT_A_CHECK = frozenset(
+    b"if while for switch return sizeof assert static_cast void int unsigned long bool auto decltype"
+    b" exit _exit quick_exit abort puts fputs printf fprintf string runtime_error".split()
+)
+_CHECKED = re.compile(rb"([A-Za-z_][\w:]*\(\s*)(?=cuda(?!GetErrorString|GetErrorName)[A-Z]\w*\s*\()")
+_STARTS_A_STATEMENT = re.compile(rb"(^|[;{}():=!&|,]|\b(else|do|return))\s*$")
+_PRAGMA = re.compile(rb"[ \t]*#[ \t]*pragma\b[^\n]*\n\Z")
 
 _TRAILING = re.compile(rb"\s*(//.*|/\*.*\*/\s*)?")
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
@@ -114,8 +126,10 @@ def checked(body: Body, call: str, near: int) -> str:
     best: tuple[int, str, str] | None = None
     for match in _CHECKED.finditer(body.text):
         word = match[1].rstrip(b"( \t").split(b"::")[-1]
-        if word in _NOT_A_CHECK or word.startswith(b"cuda"):
+        if word in _NOT_A_CHECK or word.startswith(b"cuda") or match[1].startswith(b"std::"):
             continue
+        if not _STARTS_A_STATEMENT.search(body.text[_line_start(body.text, match.start()) : match.start()]):
+            continue  # `Status st(cudaMalloc(...))`, `throw Error(cudaFree(p))`
         inner = _closing(body.text, body.text.index(b"(", match.end()))
         outer = _closing(body.text, body.text.index(b"(", match.start()))
         if inner is None or outer is None or inner >= outer:
@@ -132,12 +146,14 @@ def checked(body: Body, call: str, near: int) -> str:
 
 
 def before(body: Body, statement: Span, lines: list[str]) -> Edit:
-    """Insert lines before a statement, at its indentation."""
+    """Insert lines before a statement, at its indentation, and before the `#pragma` lines that belong to it."""
     begin, _ = extent(body, statement)
     start = _line_start(body.text, begin)
     indent = body.text[start:begin]
     if indent.strip() or start == 0:
         return Edit(_site(body, (begin, begin)), "".join(f"{line} " for line in lines))
+    while start > 0 and _PRAGMA.match(body.text, above := _line_start(body.text, start - 1), start):
+        start = above
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
     return Edit(_site(body, (start, start)), text)
 
@@ -182,6 +198,72 @@ def extent(body: Body, statement: Span) -> Span:
         following = re.compile(rb"\s*;").match(text, end)
         end = following.end() if following else end
     return begin, end
+
+
+def sole(body: Body, statement: Stmt, call: Span) -> bool:
+    """The statement does nothing but make this call, perhaps within the user's check, once or in a plain loop."""
+    if isinstance(statement, Loop):
+        inner = statement.body
+        if isinstance(inner, Block) and len(inner.body) == 1 and inner.span != inner.body[0].span:
+            inner = inner.body[0]
+        if statement.form not in ("for", "range") or not (
+            statement.init is None or isinstance(statement.init, Declare)
+        ):
+            return False
+        return not isinstance(inner, Loop) and sole(body, inner, call)
+    begin, end = extent(body, statement.span)
+    if not begin <= call[0] < call[1] <= end:
+        return False
+    lead, rest = body.text[begin : call[0]], body.text[call[1] : end]
+    if re.fullmatch(rb"(\(\s*void\s*\)\s*)?", lead):
+        return not rest.strip(b"; \t\r\n")
+    if not re.fullmatch(rb"[A-Za-z_][\w:]*\s*\(\s*", lead):
+        return False
+    closing = _closing(body.text, body.text.index(b"(", begin))
+    return closing is not None and call[1] <= closing and not body.text[closing + 1 : end].strip(b"; \t\r\n")
+
+
+def visible(body: Body, expr: Expr, place: Span) -> bool:
+    """The expression means the same at another place of its function: what it names is declared there too, is not
+    hidden, and is not given another value on the way."""
+    function = body.function.body
+    if function is None:
+        return False
+    here = expr.span
+    around_here, around_place = nodes_around(body, here), nodes_around(body, place)
+    names = {node.name for node in walk(expr) if isinstance(node, Name)}
+    apart = [n for n in around_here if n not in around_place]
+    if any(isinstance(n, Lambda) for n in apart):
+        return False
+    low, high = min(here[1], place[0]), max(here[0], place[0])
+    for loop in (n for n in apart if isinstance(n, Loop)):  # another round may have changed it
+        low, high = min(low, loop.span[0]), max(high, loop.span[1])
+    parents = _scopes(function)
+    for node in walk(function):
+        if isinstance(node, Declare) and node.name in names:
+            scope = parents[id(node)]
+            if contains(scope, here) != contains(scope, place):
+                return False
+        if isinstance(node, (Assign, AddressOf)) and low <= node.span[0] <= high:
+            target: Expr = node.target if isinstance(node, Assign) else node.operand
+            while isinstance(target, (Index, Member, Deref)):
+                target = target.operand if isinstance(target, Deref) else target.base
+            if isinstance(target, Name) and target.name in names:
+                return False
+    return True
+
+
+def _scopes(function: Block) -> dict[int, Span]:
+    """For each declaration the span in which its name holds."""
+    found: dict[int, Span] = {}
+    stack: list[tuple[Stmt | Expr, Span]] = [(function, function.span)]
+    while stack:
+        node, scope = stack.pop()
+        if isinstance(node, Declare):
+            found[id(node)] = scope
+        opens = isinstance(node, (If, Loop, Switch, Lambda, Try)) or (isinstance(node, Block) and node.scope)
+        stack.extend((child, node.span if opens else scope) for child in children(node))
+    return found
 
 
 def replace(body: Body, span: Span, text: str) -> Edit:

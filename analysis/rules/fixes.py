@@ -36,8 +36,8 @@ def wait_for_event(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     meeting = _meeting(given, race.earlier, race.later)
     if meeting is None:
         return ()
-    producer = stream_text(given, race.earlier, meeting)
-    consumer = stream_text(given, race.later, meeting)
+    producer = stream_text(given, race.earlier, meeting, _behind(meeting.first))
+    consumer = stream_text(given, race.later, meeting, meeting.later)
     if producer is None or consumer is None or producer == consumer:
         return ()
     body = meeting.body
@@ -61,13 +61,17 @@ def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     meeting = _meeting(given, race.earlier, race.later)
     if meeting is None:
         return ()
-    producer = stream_text(given, race.earlier, meeting)
-    if producer is None:
-        return ()
     after = meeting.first_outer[1] <= meeting.later_outer[0]
     place = meeting.later_outer if after else meeting.later
-    line = edits.checked(meeting.body, f"cudaStreamSynchronize({producer})", place[0])
-    title = f"Wait for {_stream(given, race.earlier)} first (stalls the host until its work is done)"
+    producer = stream_text(given, race.earlier, meeting, place)
+    if producer is not None:
+        call, awaited = f"cudaStreamSynchronize({producer})", _stream(given, race.earlier)
+    elif stream_text(given, race.earlier, meeting) is not None and race.earlier.device == race.later.device:
+        call, awaited = "cudaDeviceSynchronize()", "the device"  # the stream has no name at that place
+    else:
+        return ()
+    line = edits.checked(meeting.body, call, place[0])
+    title = f"Wait for {awaited} first (stalls the host until its work is done)"
     return (Fix(title, (edits.before(meeting.body, place, [line]),), preferred=True),)
 
 
@@ -76,7 +80,7 @@ def free_on_stream(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     meeting = _meeting(given, race.earlier, race.later)
     if meeting is None or race.later.function != meeting.body.function.uid:
         return ()
-    producer = stream_text(given, race.earlier, meeting)
+    producer = stream_text(given, race.earlier, meeting, race.later.site.span)
     call = edits.call_at(meeting.body, race.later.site.span)
     written = call.role("stream") if isinstance(call, Api) else None
     if producer is None or written is None:
@@ -85,8 +89,9 @@ def free_on_stream(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     return (Fix(f"Release {wording.buffer(race.buffer)} on {_stream(given, race.earlier)}", (edit,), preferred=True),)
 
 
-def stream_text(given: RuleInput, op: Op, meeting: Meeting) -> str | None:
-    """How the op's stream is written in the function where the paths meet."""
+def stream_text(given: RuleInput, op: Op, meeting: Meeting, place: Span | None = None) -> str | None:
+    """How the op's stream is written in the function where the paths meet; None when that means nothing, or something
+    else, at the place."""
     if op.stream is None:
         return None
     if given.timeline.streams[op.stream].kind is StreamKind.LEGACY:
@@ -113,6 +118,8 @@ def stream_text(given: RuleInput, op: Op, meeting: Meeting) -> str | None:
             return None
         written, body = passed[index], outer
     if body.function.uid != meeting.body.function.uid or not _plain(body.slice(written.span)):
+        return None
+    if place is not None and not edits.visible(body, written, place):
         return None
     return body.slice(written.span)
 
@@ -164,6 +171,10 @@ def _arguments(body: Body, span: Span) -> tuple[Expr, ...] | None:
         if isinstance(node, Call):
             return node.args
     return None
+
+
+def _behind(statement: Span) -> Span:
+    return statement[1] + 1, statement[1] + 1
 
 
 def _hull(a: Span, b: Span) -> Span:

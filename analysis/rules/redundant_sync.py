@@ -169,7 +169,7 @@ def _finding(given: RuleInput, wait: Op, other: Op, *, earlier: bool) -> Finding
 def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
     body = edits.body_of(given, wait.function)
     found = edits.statements(body, wait.site.span) if body is not None else []
-    if body is None or not found:
+    if body is None or not found or not edits.sole(body, found[-1][0], wait.site.span):
         return ()
     edit = edits.remove(body, found[-1][0].span)
     return (Fix(f"Remove `{wait.api}` (errors are then reported by the next wait)", (edit,), preferred=True),)

@@ -45,7 +45,20 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Op, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Const, Loop, Site
+from stitchcuda.analysis.program.ir import (
+    ApiKind,
+    Assign,
+    Call,
+    Expr,
+    Goto,
+    Loop,
+    Member,
+    Name,
+    Return,
+    Site,
+    Throw,
+    walk,
+)
 from stitchcuda.analysis.rules import edits, redundant_sync, wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.waits import (
@@ -79,7 +92,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
     told = {wait.site for wait, _, _ in redundant_sync.needless(given)}
     for site, waits in by_site.items():
         if site not in told and all(_needless(given, wait, work) for wait in waits):
-            yield _finding(given, waits[-1])
+            yield _finding(given, waits[-1], told)
 
 
 def _needless(given: RuleInput, wait: Op, work: int) -> bool:
@@ -142,12 +155,26 @@ def _statement(given: RuleInput, number: int) -> Loop | None:
     if not loops:
         return None
     loop = loops[-1]
+    if any(_leaves(body, node) for node in walk(loop)):
+        return None  # whoever called relies on the wait of the last round
     if loop.form == "range":
         return loop
-    return None if loop.condition is None or isinstance(loop.condition, Const) else loop
+    return loop if loop.condition is not None and _counts(loop, loop.condition) else None
 
 
-def _finding(given: RuleInput, wait: Op) -> Finding:
+def _leaves(body: edits.Body, node: object) -> bool:
+    """A way out of the function as written, not within a check macro."""
+    return isinstance(node, (Return, Goto, Throw)) and body.slice(node.span).startswith(("return", "goto", "throw"))
+
+
+def _counts(loop: Loop, condition: Expr) -> bool:
+    """The condition is about something that the loop changes, not a flag that is set from elsewhere."""
+    tested = {n.name for n in walk(condition) if isinstance(n, (Name, Member))}
+    changed = {n.target.name for n in walk(loop) if isinstance(n, Assign) and isinstance(n.target, (Name, Member))}
+    return bool(tested & changed) or any(isinstance(n, Call) for n in walk(condition))
+
+
+def _finding(given: RuleInput, wait: Op, told: set[Site]) -> Finding:
     assert wait.loop is not None
     info = given.timeline.loops[wait.loop]
     return Finding(
@@ -158,13 +185,14 @@ def _finding(given: RuleInput, wait: Op) -> Finding:
         wait.site,
         f"`{wait.api}` stalls the host in every iteration, but nothing in the loop uses the result on the host",
         (Related(info.site, "the loop"), *wording.call_path(wait)),
-        _fixes(given, wait),
+        _fixes(given, wait, told),
         wording.condition(wait),
     )
 
 
-def _wait_behind(given: RuleInput, wait: Op) -> Op | None:
-    """A wait of the same function behind the loop that covers the loop's work before anything needs it."""
+def _wait_behind(given: RuleInput, wait: Op, told: set[Site]) -> Op | None:
+    """A wait of the same function behind the loop that covers the loop's work before anything needs it, and that is not
+    itself told to go."""
     assert wait.loop is not None
     line = given.timeline
     work = device_work(line)
@@ -172,6 +200,8 @@ def _wait_behind(given: RuleInput, wait: Op) -> Op | None:
     bits = sum(1 << op.id for op in done)
     outer = line.loops[wait.loop].parent
     for later in line.ops:
+        if later.site in told:
+            continue
         if later.loop != outer or later.function != wait.function or not line.earlier[later.id] >> wait.id & 1:
             continue
         if later.iteration == wait.iteration[:-1] and waits_for(line, later, bits):
@@ -180,23 +210,25 @@ def _wait_behind(given: RuleInput, wait: Op) -> Op | None:
     return None
 
 
-def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
+def _fixes(given: RuleInput, wait: Op, told: set[Site]) -> tuple[Fix, ...]:
     assert wait.loop is not None
-    covered = _wait_behind(given, wait)
+    covered = _wait_behind(given, wait, told)
     loop = _statement(given, wait.loop)
     body = edits.body_of(given, wait.function)
     if loop is None or body is None or given.timeline.loops[wait.loop].site.function != wait.function:
         return ()
     found = edits.statements(body, wait.site.span)
     around = [s for s, _ in found if s.span == loop.span]
-    if not found or not around:
+    if not found or not around or not edits.sole(body, found[-1][0], wait.site.span):
         return ()
     statement = found[-1][0].span
     if covered is not None:
         title = f"Remove `{wait.api}`: {wording.operation(covered)} behind the loop waits for the same work"
         return (Fix(title, (edits.remove(body, statement),), preferred=True),)
     written = edits.statement_text(body, statement)
-    if "\n" in written:
+    call = edits.call_at(body, wait.site.span)
+    stays = call is not None and edits.visible(body, call, (loop.span[1] + 1, loop.span[1] + 1))
+    if "\n" in written or not stays:
         return ()
     changes = (edits.remove(body, statement), edits.after(body, loop.span, [written]))
     return (Fix(f"Move `{wait.api}` behind the loop", changes, preferred=True),)

@@ -55,6 +55,7 @@ _UNCLEAR = frozenset(
     }
 )
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.RESET, ApiKind.UNMODELLED, ApiKind.SET_DEVICE, ApiKind.QUERY})
+_COUNTS_FREED = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
 _SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.SYMBOL, Memory.UNKNOWN)  # the host names only managed variables
 _TIMER = re.compile(
     r"time|clock|tick|chrono|\bnow\b|rdtsc|elapsed|queryperf|profil|nvtx|start|stop|bench", re.IGNORECASE
@@ -311,7 +312,7 @@ def _uses(node: Stmt | Expr, names: Names) -> bool:
 
 def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
     if isinstance(node, Api):
-        return node.kind in _MEASURES
+        return node.kind in _MEASURES or node.name in _COUNTS_FREED
     if isinstance(node, Call):
         return _notable(program, node, seen)
     # An object that measures by its lifetime: `Timer t;`.

@@ -143,3 +143,61 @@ def test_needless_wait_goes_with_its_line() -> None:
     body = "    fill<<<1, 64, 0, a>>>(d);\n    CHECK(cudaStreamSynchronize(a));  // wait\n    use<<<1, 64, 0, a>>>(d, e);\n    CHECK(cudaStreamSynchronize(a));\n    return 0;\n"
     got = fixed(body, "redundant-sync")
     assert got == body.replace("    CHECK(cudaStreamSynchronize(a));  // wait\n", "")
+
+
+@pytest.mark.parametrize(
+    "producer",
+    [
+        "    {\n        cudaStream_t s = a;\n        cudaMemcpyAsync(h, d, 256, cudaMemcpyDeviceToHost, s);\n    }\n",
+        (
+            "    cudaStream_t both[2] = {a, b};\n    for (int i = 0; i < 2; ++i)\n"
+            "        cudaMemcpyAsync(h + 32 * i, d + 32 * i, 128, cudaMemcpyDeviceToHost, both[i]);\n"
+        ),
+    ],
+)
+def test_a_stream_without_a_name_at_the_read_is_waited_for_with_the_device(producer: str) -> None:
+    got = fixed(producer + "    return h[0];\n", "host-read-before-sync")
+    assert got == producer + "    cudaDeviceSynchronize();\n    return h[0];\n"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "    if (!e) throw std::runtime_error(cudaGetErrorString(cudaErrorUnknown));\n",
+        "    if (!e) throw Failure(cudaFree(e));\n",
+        "    if (!e) exit(cudaGetLastError());\n",
+        "    if (!e) puts(cudaGetErrorName(cudaErrorUnknown));\n",
+    ],
+)
+def test_not_a_check(line: str) -> None:
+    assert (
+        fixed(line + COPY + "    return h[0];\n", "host-read-before-sync") == line + COPY + WAIT + "    return h[0];\n"
+    )
+
+
+def test_a_pragma_stays_with_its_loop() -> None:
+    loop = "#pragma omp parallel for\n    for (int i = 0; i < 9; ++i) d[i] = h[i];\n"
+    assert fixed(COPY + loop, "host-read-before-sync") == COPY + WAIT + loop
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "if (n > 2) { fill<<<1, 64, 0, a>>>(e); }\n    else cudaStreamSynchronize(a);",
+        "cudaStreamSynchronize(a), n = 3;",
+    ],
+)
+def test_a_wait_within_a_larger_statement_is_not_removed(statement: str) -> None:
+    body = f"    int n = 2;\n    fill<<<1, 64, 0, a>>>(d);\n    cudaStreamSynchronize(a);\n    {statement}\n"
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + "int main() {\n" + SETUP + body + "    return n;\n}\n").encode())
+    for row in rows(index.analyse()):
+        assert row.code != "redundant-sync" or row.fixes == ()
+
+
+def test_a_wait_on_a_stream_of_the_loop_does_not_leave_it() -> None:
+    body = "    for (int i = 0; i < 9; ++i) {\n        cudaStream_t s = a;\n        fill<<<1, 64, 0, s>>>(d);\n        cudaStreamSynchronize(s);\n    }\n"
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + "int main() {\n" + SETUP + body + "    return 0;\n}\n").encode())
+    (row,) = [r for r in rows(index.analyse()) if r.code == "sync-in-loop"]
+    assert row.fixes == ()
