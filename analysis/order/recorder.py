@@ -66,6 +66,7 @@ class Frame:
     jumps: dict[str, list[State]] = field(default_factory=dict)  # goto label -> waiting states
     breaks: list[list[State]] = field(default_factory=list)
     continues: list[list[State]] = field(default_factory=list)
+    packs: dict[str, int] = field(default_factory=dict)  # parameter packs: how many arguments they hold
     types: dict[str, TypeRef] = field(default_factory=dict)  # template parameters bound by the call
 
 
