@@ -168,14 +168,16 @@ class Expressions(Places):
             count = value.value if isinstance(value, Num) else symbol(self.fresh("count"))
         element = size_of(self.names.resolve(expr.type))
         size = count * number(element) if count is not None and element is not None else None
+        name = "new " + expr.type.name
         obj = self.object_for(
             self.identity("new", expr.span),
-            "new " + expr.type.name,
+            name,
             type=expr.type,
             origin="alloc",
             size=size,
             count=count,
         )
+        self.awaits_name(obj, name)
         place = Place(obj.id)
         state.clear_below(place)
         if count is not None:

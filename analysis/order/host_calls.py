@@ -41,6 +41,7 @@ class HostCalls(Containers):
         obj = self.object_for(
             self.identity("alloc", expr.span), name, origin="alloc", memory=Memory.PAGEABLE, size=size
         )
+        self.awaits_name(obj, name)
         state.clear_below(Place(obj.id))
         return Pointer(Place(obj.id), True, ZERO, 1)
 

@@ -386,6 +386,11 @@ class Places(Recorder):
                 state.clear_below(place)
             state.store(place, value)
 
+    def awaits_name(self, obj: Object, stand_in: str) -> None:
+        """An allocation that is an expression (`malloc`, `new`) is called `stand_in` until a variable holds it."""
+        if obj.name == stand_in:
+            obj.named_at = len(self.frame.calls) + 1
+
     def _name_after(self, pointer: Pointer, place: Place) -> None:
         """An allocation made by a helper is known by the variable that its caller keeps it in."""
         obj = self.objects[pointer.place.object]

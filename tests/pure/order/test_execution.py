@@ -160,6 +160,18 @@ def test_a_helper_names_the_buffer_after_its_caller() -> None:
     assert size is not None and size.constant == 4096
 
 
+def test_memory_made_in_an_expression_is_named_after_the_variable_that_holds_it() -> None:
+    result = run("""
+        float* first = (float*)malloc(4096);
+        float* second = new float[1024];
+        float* again = first;
+        cudaMemcpy(x, again, 4096, cudaMemcpyHostToDevice);
+        cudaMemcpy(x, second, 4096, cudaMemcpyHostToDevice);
+    """)
+    names = [result.timeline.buffers[a.buffer].name for o in range(2) for a in result.op("cudaMemcpy", o).accesses]
+    assert names == ["x", "first", "x", "second"] or names == ["first", "x", "second", "x"]
+
+
 def test_copies_know_where_their_bytes_are() -> None:
     result = run(
         """float* h; cudaMallocHost(&h, 4096); std::vector<float> v(1024);
