@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -51,7 +52,7 @@ def beside(folder: str) -> CMakeFile:
         state = os.stat(path)
     except OSError:
         return CMakeFile()
-    if state.st_size > MAX_BYTES:
+    if not stat.S_ISREG(state.st_mode) or state.st_size > MAX_BYTES:
         return CMakeFile()
     return _read(path, state.st_mtime_ns)
 

@@ -257,7 +257,12 @@ def run_tcp(server: StitchServer, port: int, host: str = "127.0.0.1") -> int:
             else:
                 connected.set_result((stream, writer))
 
-        listener = await asyncio.start_server(accept, host, port)
+        try:
+            listener = await asyncio.start_server(accept, host, port)
+        except OSError as error:
+            print(f"stitchcuda: cannot listen on {host}:{port} ({os.strerror(error.errno or 0)})", file=sys.stderr)
+            server.analyses.close()
+            return 2
         print(f"listening on {host}:{listener.sockets[0].getsockname()[1]}", file=sys.stderr, flush=True)
         waiting = asyncio.ensure_future(connected)
 

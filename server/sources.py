@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shlex
+import stat
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,8 +70,9 @@ Read = Callable[[str], bytes | None]
 def read_file(path: str) -> bytes | None:
     """A file's bytes without a byte-order mark, which editors do not count either."""
     try:
-        if os.path.getsize(path) > MAX_BYTES:
-            return None
+        status = os.stat(path)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
+            return None  # a pipe would be waited for, a device has no end
         return Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
     except (OSError, ValueError):
         return None

@@ -223,7 +223,7 @@ class _Shapes:
         for uid in sorted(program.functions):
             function = program.functions[uid]
             device = function.digest if function.space != "host" else ""
-            hasher.update(f"{uid}|{function.body is None}|{device}|".encode())
+            hasher.update(f"{uid}|{function.body is None}|{device}|".encode(errors="surrogateescape"))
             hasher.update(self.signatures[uid][1])
         self.modules = {path: self._module(path, module) for path, module in program.modules.items()}
         for path in sorted(self.modules):

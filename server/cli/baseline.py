@@ -24,7 +24,7 @@ def load(path: str) -> frozenset[str]:
         raise CannotRun(f"{path}: no such baseline; create it with --update-baseline") from None
     except OSError as error:
         raise CannotRun(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise CannotRun(f"{path}: not a baseline file; write it again with --update-baseline") from None
 
 
@@ -35,4 +35,4 @@ def save(path: str, rows: Sequence[Row]) -> None:
         for r in rows
     ]
     text = json.dumps({"schema": 1, "findings": findings}, indent=1, ensure_ascii=False) + "\n"
-    replace_file(path, text.encode())
+    replace_file(path, text.encode(errors="backslashreplace"))  # a name that is not UTF-8 becomes \udc.., as in JSON

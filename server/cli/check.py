@@ -16,7 +16,7 @@ from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.analysis.rules import BY_CODE, RULES
 from stitchcuda.server.cli import autofix, baseline, inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.writing import replace_file
+from stitchcuda.server.cli.writing import must_be_replaceable, replace_file
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
 from stitchcuda.server.workers import map_in_processes
@@ -134,12 +134,21 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
 
 
 def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:
-    for path, content in after.items():
-        mark = b"\xef\xbb\xbf"
-        on_disk = Path(path).read_bytes()
+    mark = b"\xef\xbb\xbf"
+    whole: dict[str, bytes] = {}
+    for path, content in after.items():  # all are looked at before the first is written: a fix can span files
+        try:
+            on_disk = Path(path).read_bytes()
+        except OSError as error:
+            raise CannotRun(
+                f"{path}: cannot be read any more ({error.strerror}); no fix was written, run again"
+            ) from None
         if on_disk.removeprefix(mark) != before[path]:
-            raise CannotRun(f"{path}: changed while it was checked; nothing was written to it, run again")
-        replace_file(path, mark + content if on_disk.startswith(mark) else content)
+            raise CannotRun(f"{path}: changed while it was checked; no fix was written, run again")
+        must_be_replaceable(path)
+        whole[path] = mark + content if on_disk.startswith(mark) else content
+    for path, content in whole.items():
+        replace_file(path, content)
 
 
 def _selection(arguments: argparse.Namespace) -> Callable[[Row], bool]:

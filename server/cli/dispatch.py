@@ -8,6 +8,7 @@ run, 130 interrupted, 141 nobody reads the output any more.
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import importlib.metadata
 import io
@@ -19,6 +20,8 @@ from dataclasses import dataclass
 from typing import Protocol, cast
 
 from stitchcuda.server.cli.errors import CannotRun
+
+_CANNOT_WRITE = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EIO") if hasattr(errno, name)}
 
 
 class CommandModule(Protocol):
@@ -59,6 +62,9 @@ def version() -> str:
 
 def main(argv: list[str] | None = None) -> int:
     """Runs one command line and returns its exit code; never raises and never shows a traceback."""
+    # A stream that the caller closed is None; what would go there is dropped.
+    sys.stdout = sys.stdout or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - until the process ends
+    sys.stderr = sys.stderr or open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # paths may hold what the terminal's encoding cannot say
@@ -75,6 +81,13 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return 141
+    except OSError as error:
+        if error.errno not in _CANNOT_WRITE or error.filename is not None:
+            _report_bug(words, error)
+            return 2
+        _discard_output()
+        print(f"stitchcuda: the output cannot be written ({error.strerror})", file=sys.stderr)
+        return 2
     except Exception as error:  # noqa: BLE001 - the one place that must catch everything
         _report_bug(words, error)
         return 2

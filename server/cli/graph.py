@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
         timelines = _timelines(analysis, arguments.function)
         known = known or bool(timelines)
         builder.add_program(timelines, analysis.program, analysis.sources, arguments.function)
-    if arguments.function and not known:
+    if arguments.function is not None and not known:
         raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
     _print(builder.graph(), tuple(dict.fromkeys(problems)), arguments.format)
     return 2 if found.unusable or plan.unusable else 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,9 +42,11 @@ def find(paths: Sequence[str]) -> Inputs:
     unusable = False
     for path in paths:
         if os.path.isdir(path):
-            below = list(_walk(path))
+            below = list(_walk(path, problems))
             files.update(dict.fromkeys(below))
-            if not below:
+            if any(problem.path == path for problem in problems):
+                unusable = True
+            elif not below:
                 problems.append(
                     Problem(path, 0, "no CUDA, C++ or Python sources in this directory", "nothing to check")
                 )
@@ -64,7 +67,10 @@ def find(paths: Sequence[str]) -> Inputs:
 def read(path: str) -> Text:
     """A file's bytes, without a byte-order mark."""
     try:
-        size = os.path.getsize(path)
+        status = os.stat(path)
+        size = status.st_size
+        if not stat.S_ISREG(status.st_mode):
+            return _unusable(path, "not a regular file")  # a pipe would be waited for, a device has no end
         if size > MAX_BYTES:
             return _unusable(path, f"{size / 2**20:.0f} MiB, more than the {MAX_BYTES >> 20} MiB that are read")
         text = Path(path).read_bytes()
@@ -91,8 +97,11 @@ def _unusable(path: str, what: str) -> Text:
     return Text(None, Problem(path, 0, what, "not checked"))
 
 
-def _walk(top: str) -> Iterator[str]:
-    for folder, names, files in os.walk(top):
+def _walk(top: str, problems: list[Problem]) -> Iterator[str]:
+    def refused(error: OSError) -> None:
+        problems.append(Problem(str(error.filename), 0, f"cannot be read ({error.strerror})", "not checked"))
+
+    for folder, names, files in os.walk(top, onerror=refused):
         names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith((".", "build-", "cmake-build")))
         for name in sorted(files):
             if name.lower().endswith(SOURCES + HEADERS) and not name.startswith("."):

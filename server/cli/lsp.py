@@ -15,11 +15,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way = parser.add_mutually_exclusive_group()
     way.add_argument("--stdio", action="store_true", help="speak on stdin and stdout (the default)")
     way.add_argument(
-        "--tcp", type=int, metavar="PORT", help="wait for one client on 127.0.0.1:PORT; 0 takes a free port"
+        "--tcp", type=port, metavar="PORT", help="wait for one client on 127.0.0.1:PORT; 0 takes a free port"
     )
     parser.add_argument(
         "--log-level", choices=LEVELS, default="warning", help="what is written to stderr (%(default)s)"
     )
+
+
+def port(text: str) -> int:
+    number = int(text)
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"a port is between 0 and 65535, not {number}")
+    return number
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import stat
 import tempfile
 from pathlib import Path
 
@@ -12,15 +14,20 @@ from stitchcuda.server.cli.errors import CannotRun
 def replace_file(path: str, content: bytes) -> None:
     """Writes a file in one step: a reader or a crash sees the old or the new text, never a part. Links are followed and
     the mode is kept. Raises CannotRun."""
+    must_be_replaceable(path)
     target = os.path.realpath(path)
     try:
-        mode = os.stat(target).st_mode & 0o7777 if os.path.exists(target) else 0o666 & ~_umask()
+        old = os.stat(target) if os.path.exists(target) else None
+        mode = stat.S_IMODE(old.st_mode) if old is not None else 0o666 & ~_umask()
         handle, name = tempfile.mkstemp(dir=os.path.dirname(target) or ".", prefix=".stitchcuda-")
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
+            if old is not None and hasattr(os, "chown"):
+                with contextlib.suppress(OSError):  # only a superuser can; who else writes owns the file already
+                    os.chown(name, old.st_uid, old.st_gid)
             os.chmod(name, mode)
             os.replace(name, target)
         except BaseException:
@@ -28,6 +35,24 @@ def replace_file(path: str, content: bytes) -> None:
             raise
     except OSError as error:
         raise CannotRun(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def must_be_replaceable(path: str) -> None:
+    """Raises CannotRun for what `replace_file` must leave alone: replacing needs only the folder's permission, so without
+    this a write-protected file, a pipe or a device would give way to a plain file."""
+    target = os.path.realpath(path)
+    try:
+        mode = os.stat(target).st_mode
+    except OSError:
+        return  # a new file, or writing says what is wrong
+    if stat.S_ISDIR(mode):
+        raise CannotRun(f"{path}: cannot be written (it is a directory)")
+    if not stat.S_ISREG(mode):
+        raise CannotRun(f"{path}: cannot be written (not a regular file)")
+    if not os.access(target, os.W_OK):
+        raise CannotRun(f"{path}: cannot be written (write-protected)")
+    if not os.access(os.path.dirname(target) or ".", os.W_OK):
+        raise CannotRun(f"{path}: cannot be written (its folder is write-protected)")
 
 
 def _umask() -> int:

@@ -89,4 +89,4 @@ def _uri(path: str) -> str:
     """A relative path stays relative (the service knows the repository's root); an absolute one becomes a file URI."""
     if os.path.isabs(path):
         return PurePath(path).as_uri()
-    return quote(str(PurePosixPath(*PurePath(path).parts)))
+    return quote(os.fsencode(str(PurePosixPath(*PurePath(path).parts))))
