@@ -54,7 +54,8 @@ class EngineUnavailable(Exception):
 
 def start_process(command: Sequence[str] = COMMAND) -> subprocess.Popen[bytes]:
     """Starts an analysis process. Called before the slow imports of the server, so that both warm up together."""
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    # In a group of its own: an interrupt typed at a terminal is the server's, which then ends this process.
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0)
 
 
 class Analyses:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+import stat
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -76,7 +77,13 @@ class Documents:
         if entry is None:
             log.warning("ignored the closing of a document that is not open")
             return None
-        self._by_path.pop(entry.document.path, None)
+        path = entry.document.path
+        if self._by_path.get(path) == uri:
+            # Another URI may mean the same file (%2B and +): its document is the file's from now on.
+            self._by_path.pop(path)
+            for other, left in self._open.items():
+                if left.document.path == path:
+                    self._by_path[path] = other
         return entry.document
 
     def get(self, uri: str) -> Document | None:
@@ -112,12 +119,12 @@ class Documents:
         if document is not None:
             return document
         try:
-            stat = os.stat(path)
-            stamp = (stat.st_mtime_ns, stat.st_size)
+            status = os.stat(path)
+            stamp = (status.st_mtime_ns, status.st_size)
             known = self._disk.get(path)
             if known is not None and known[0] == stamp:
                 return known[1]
-            if stat.st_size > MAX_DISK_FILE:
+            if status.st_size > MAX_DISK_FILE or not stat.S_ISREG(status.st_mode):
                 return None
             text = Path(path).read_bytes()
         except (OSError, ValueError):
@@ -133,7 +140,7 @@ def path_of(uri: str, language: str = "") -> str:
     """The path of a URI: the file's for `file:`, else the URI itself, with a suffix that tells the language."""
     parts = urlsplit(uri)
     if parts.scheme == "file":
-        path = unquote(parts.path)
+        path = unquote(parts.path, errors="surrogateescape")
         if parts.netloc:
             path = f"//{unquote(parts.netloc)}{path}"
         elif os.name == "nt" and len(path) > 2 and path[0] == "/" and path[2] == ":":

@@ -50,9 +50,15 @@ class Protocol(LanguageServerProtocol):
     def handle_json(self, data: dict[str, Any]) -> None:
         """One message from the client, as parsed JSON."""
         is_request = "method" in data and "id" in data
-        if not self._initialized and data.get("method") not in (t.INITIALIZE, t.EXIT, None):
+        if is_request and (not isinstance(data["id"], int | str) or isinstance(data["id"], bool)):
+            log.warning("ignored a request whose id is neither a number nor a text")
+            return
+        if not self._initialized and data.get("method") not in (t.INITIALIZE, t.EXIT):
             if is_request:
                 self._refuse(data["id"], t.ErrorCodes.ServerNotInitialized, "the server is not initialized")
+            return
+        if self._initialized and data.get("method") == t.INITIALIZE and is_request:
+            self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is already initialized")
             return
         if is_request and self._shutdown:
             self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is shutting down")
@@ -60,7 +66,10 @@ class Protocol(LanguageServerProtocol):
         try:
             message = self.structure_message(data)
             if isinstance(message, dict):
-                log.warning("ignored a message without a JSON-RPC version")
+                if is_request:
+                    self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the request has no JSON-RPC version")
+                else:
+                    log.warning("ignored a message without a JSON-RPC version")
                 return
         except Exception:  # noqa: BLE001 - pygls raises several unrelated types for what it cannot read
             # pygls has logged the reason's type below `error`; what matters to the client is that it gets an answer.
@@ -69,7 +78,7 @@ class Protocol(LanguageServerProtocol):
             else:
                 log.warning("ignored a malformed message (%s)", data.get("method", "response"))
             return
-        self._initialized = True
+        self._initialized = self._initialized or (is_request and data["method"] == t.INITIALIZE)
         try:
             self.handle_message(message)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the loop

@@ -20,6 +20,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 _READ_SIZE = 1 << 20
+_MAX_BODY = 1 << 30  # a longer message is a damaged header, which must not swallow all that follows
 
 
 class PipeReader:
@@ -120,6 +121,6 @@ async def _read_header(stream: asyncio.StreamReader) -> int | None:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"content-length":
             try:
-                length = max(int(value), -1)
+                length = int(value) if 0 <= int(value) <= _MAX_BODY else -1
             except ValueError:
                 log.warning("ignored a header with a bad Content-Length")
