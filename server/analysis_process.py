@@ -1,8 +1,7 @@
 """The analysis process: `python -m stitchcuda.server.analysis_process`, a child of the server that does all analysis.
 
-Why a process and not a thread: parsing and analysing hold the interpreter's lock (a full parse of 50,000 lines does for
-0.3 s in one C call), so a thread would stop the event loop, and with it every keystroke, for that long. A process also
-survives as a crash of its own, and its memory goes back when it is restarted.
+A process and not a thread, because parsing and analysing hold the interpreter's lock and would stop the event loop
+(docs/adr/0004-analysis-in-a-child-process.md).
 
 It keeps one `Index` a program. Requests come on stdin, replies go to stdout; the end of stdin ends the process at once,
 so it never outlives the server.
@@ -323,8 +322,8 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
 
     process = AnalysisProcess(inbox, send, new_index)
     _warm_up(new_index())
-    # The collector would walk over everything that is known again and again while it grows (a third of the time of a
-    # cold analysis). It runs when nobody waits instead.
+    # The collector would walk over everything that is known again and again while it grows. It runs when nobody waits
+    # instead.
     gc.disable()
     while True:
         request = inbox.take(_PAUSE_SECONDS)
