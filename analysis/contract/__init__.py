@@ -1,0 +1,1 @@
+"""The contract: what a user wants kept and reached. `types.py` the values, `jsonread.py` the reading of JSON (docs/json.md)."""

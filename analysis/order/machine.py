@@ -1,7 +1,7 @@
 """Happens-before: what each CUDA operation orders, by the rows of docs/ordering.md.
 
-`OrderState` is what is known on one group of paths at one host point. The symbolic executor forks and merges it; the
-tracer feeds it one real run. Sets of ops are bitsets in Python integers: bit k is op k of the Timeline.
+`OrderState` is what is known on one group of paths at one host point. The symbolic executor forks and merges it.
+Sets of ops are bitsets in Python integers: bit k is op k of the Timeline.
 
 `Done` is a pair of bitsets: `must` holds ops complete on every reading, `may` (a superset) those that are complete on
 some reading of what is unknown (a stream that may be another name of this one, an unresolved call that may wait).

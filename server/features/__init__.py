@@ -1,0 +1,1 @@
+"""What the language server offers: one protocol feature a file, registered in the table of `lsp.py`."""

@@ -1,4 +1,4 @@
-"""README.md and ARCHITECTURE.md name only what exists."""
+"""README.md, ARCHITECTURE.md and the pages name only what exists, and the code map names everything."""
 
 from __future__ import annotations
 
@@ -12,11 +12,16 @@ from stitchcuda.server.cli.dispatch import COMMANDS
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 def test_readme_names_every_command_and_no_other() -> None:
     named = {name for code in _code(README) for name in re.findall(r"\bstitchcuda ([a-z]+)\b", code)}
     assert named == {command.name for command in COMMANDS}
+
+
+def _text(document: str) -> str:
+    return (ROOT / document).read_text(encoding="utf-8")
 
 
 def _code(text: str) -> list[str]:
@@ -35,11 +40,18 @@ def test_ci_runs_the_command_of_the_readme() -> None:
     assert "<!-- test command -->" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *PAGES])
 def test_links_lead_somewhere(document: str) -> None:
-    text = (ROOT / document).read_text(encoding="utf-8")
-    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", text)
-    assert not [target for target in targets if "://" not in target and not (ROOT / target).exists()]
+    path = ROOT / document
+    targets = re.findall(r"\]\(([^)#]+)[^)]*\)", path.read_text(encoding="utf-8"))
+    assert not [target for target in targets if "://" not in target and not (path.parent / target).exists()]
+
+
+@pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", *PAGES])
+def test_files_that_pages_name_exist(document: str) -> None:
+    """Paths from the root, in code: `analysis/order/machine.py`."""
+    named = re.findall(r"`((?:analysis|gpu_validate|agent|server|scripts|benchmarks)/[\w/.-]+\.\w+)`", _text(document))
+    assert not [name for name in named if not (ROOT / name).exists()]
 
 
 def test_code_map_names_what_exists_and_every_part() -> None:
@@ -48,9 +60,16 @@ def test_code_map_names_what_exists_and_every_part() -> None:
     packages = [
         path.parent.relative_to(ROOT).as_posix() + "/"
         for part in ("analysis", "gpu_validate", "agent", "server")
-        for path in (*(ROOT / part).glob("__init__.py"), *(ROOT / part).glob("*/__init__.py"))
+        for path in (ROOT / part).rglob("__init__.py")
     ]
     assert not set(packages) - set(rows), "ARCHITECTURE.md does not say what these folders hold"
+
+
+def test_every_package_says_what_it_is() -> None:
+    inits = [
+        path for part in ("analysis", "gpu_validate", "agent", "server") for path in (ROOT / part).rglob("__init__.py")
+    ]
+    assert not [str(path) for path in inits if not ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))]
 
 
 def test_every_invariant_is_held_by_tests_that_exist() -> None:
