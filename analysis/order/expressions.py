@@ -34,6 +34,8 @@ from stitchcuda.analysis.order.values import (
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
 
+LOST = frozenset({"parse error", "nested too deeply", "long chain"})  # syntax of which parts were not lowered
+
 
 class Expressions(Places):
     """Evaluates; calls, launches and API calls are left to the layer above (`call`, `launch`, `api`)."""
@@ -100,9 +102,12 @@ class Expressions(Places):
                 return self.launch(expr, state)
             case ir.Api():
                 return self.api(expr, state)
-            case ir.Opaque(children=parts):
+            case ir.Opaque(what=what, children=parts):
                 for part in parts:
                     self.evaluate(part, state)
+                if what in LOST:  # a call may have been lost with it
+                    self.machine.may_have_waited(state.order)
+                    self.cut(expr.span, what)
                 return Unknown(self.fresh("opaque"))
 
     def _constant(self, value: float | str | bool | None) -> Value:
@@ -198,6 +203,8 @@ class Expressions(Places):
     def _sizeof(self, type: TypeRef | None, operand: Expr | None, state: State) -> Poly:
         if type is None and operand is not None:
             type = self.static_type(operand, state)
+            if type is None and isinstance(operand, ir.Name):  # a type that could have been a variable
+                type = TypeRef(operand.name)
         return self.size(type) or symbol(f"sizeof({type.name if type else '?'})")
 
     def static_type(self, expr: Expr, state: State) -> TypeRef | None:

@@ -17,7 +17,7 @@ from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.places import GAP
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.statements import Statements
+from stitchcuda.analysis.order.statements import Statements, decisive_query
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
@@ -96,6 +96,7 @@ class Loops(Statements):
         frame = self.frame
         states = [state]
         finished: list[State] = []
+        left_early: list[State] = []
         endless = False
         before = state.conditions
         for iteration, index in enumerate(indexes):
@@ -126,6 +127,7 @@ class Loops(Statements):
             for s in broken:
                 s.conditions = before
             finished += broken
+            left_early += broken
             for s in states:
                 if stmt.form == "do" and stmt.condition is not None:
                     self.evaluate(stmt.condition, s)
@@ -137,7 +139,10 @@ class Loops(Statements):
                 break
         if not endless or not finished:
             finished += self._over(stmt, counter, states, after)
+        query = decisive_query(stmt.condition) if stmt.condition is not None else None
         for s in finished:
+            if query is not None and not query[1] and not any(s is b for b in left_early):
+                self.learn_from_query(query[0], s)  # W4: the loop ends when the query succeeds
             s.conditions = before
             if counter is not None:
                 self._leave_counter(counter, s, stmt)

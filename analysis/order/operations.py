@@ -101,6 +101,20 @@ class Operations(Transfers):
             self.emit_device(state, expr.kind, expr.name, expr.span, stream, waits_for=event)
         return NULL
 
+    def learn_from_query(self, expr: ir.Api, state: State) -> None:
+        """W4: on these paths the query said that the work is done."""
+        op = self.queries.get(self.site(expr.span))
+        if op is None:
+            return
+        made = self.ops[op]
+        if made.event is not None:
+            done, blockers = self.machine.event_work(state.order, made.event)
+        elif made.stream is not None:
+            done, blockers = self.machine.stream_work(state.order, made.stream)
+        else:
+            return
+        self.block_host(state, op, done, blockers)
+
     def _foreign_event(self, event: int) -> bool:
         """An event that was not created in sight: what it stands for is not known."""
         site = self.events[event].site
@@ -179,10 +193,12 @@ class Operations(Transfers):
             self.emit_host(state, expr.kind, expr.name, expr.span)
             return NULL
         if expr.kind is ApiKind.QUERY:
-            if expr.role("stream") is not None:
-                self.stream_role(expr, state)
+            stream = self.stream_role(expr, state) if expr.role("stream") is not None else None
+            written = expr.role("event")
+            event = self.event_value(values.get("event", NULL), written) if written is not None else None
             state.order.host = Done(state.order.host.must, state.order.host.may | state.order.earlier)
-            self.emit_host(state, expr.kind, expr.name, expr.span)
+            op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
+            self.queries[self.site(expr.span)] = op
             return Num(symbol(self.fresh("query")))
         stream = self._library_stream(expr, state)
         accesses: list[Access] = []

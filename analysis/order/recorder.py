@@ -105,6 +105,7 @@ class Recorder:
         self.decided: list[Condition] = []  # branches inside loops that this round is known to take
         self.frames: list[Frame] = []
         self.cuts: list[Cut] = []
+        self.queries: dict[Site, int] = {}  # the latest query written at a place
         self.executed: set[str] = set()
         self.thread = 0  # host thread that executes now
         self._threads = 0

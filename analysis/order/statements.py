@@ -252,6 +252,9 @@ class Statements(Calls):
         site = self.site(stmt.condition.span)
         yes.assume(test, True)
         no.assume(test, False)
+        query = decisive_query(stmt.condition)
+        if query is not None:
+            self.learn_from_query(query[0], yes if query[1] else no)
         text = self.source_of(stmt.condition) or key_of(test)
         yes.conditions = (*before, Condition(site, text, True))
         no.conditions = (*before, Condition(site, text, False))
@@ -373,6 +376,27 @@ class Statements(Calls):
 def _alike(a: Value, b: Value) -> bool:
     plain = (Num, Unknown)
     return a == b or (isinstance(a, plain) and isinstance(b, plain) and not isinstance(a, Instance))
+
+
+def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
+    """The query that a condition decides by, and whether the condition being true means that the work is done:
+    `cudaEventQuery(e) == cudaSuccess` (true), `cudaStreamQuery(s) == cudaErrorNotReady` (false)."""
+    match condition:
+        case ir.Unary(op="!", operand=operand):
+            found = decisive_query(operand)
+            return None if found is None else (found[0], not found[1])
+        case ir.Cast(operand=operand):
+            return decisive_query(operand)
+        case ir.Api(kind=ir.ApiKind.QUERY):
+            return condition, False  # a status is true when it is not success
+        case ir.Binary(op="==" | "!=" as op, left=left, right=right):
+            for query, other in ((left, right), (right, left)):
+                if isinstance(query, ir.Api) and query.kind is ir.ApiKind.QUERY:
+                    name = other.name if isinstance(other, ir.Name) else ""
+                    success = name in ("cudaSuccess", "CUDA_SUCCESS") or other == ir.Const(other.span, 0)
+                    if success or name in ("cudaErrorNotReady", "CUDA_ERROR_NOT_READY"):
+                        return query, success == (op == "==")
+    return None
 
 
 def _tests(condition: Expr) -> set[str]:

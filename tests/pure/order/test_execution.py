@@ -276,3 +276,41 @@ def test_a_pointer_chosen_by_a_condition_is_one_of_two() -> None:
     runs = [op for op in result.timeline.ops if op.kernel == "a"]
     names = {result.timeline.buffers[a.buffer].name for op in runs for a in op.accesses}
     assert names == {"x", "y"}
+
+
+def test_polling_until_done_is_a_wait_W4() -> None:
+    setup = (
+        "cudaStream_t s; cudaEvent_t e; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); cudaEventCreate(&e);\n"
+    )
+    work = "a<<<1, 32, 0, s>>>(x); cudaEventRecord(e, s);\n"
+    for wait, waits in (
+        ("while (cudaEventQuery(e) != cudaSuccess) {}", True),
+        ("while (cudaEventQuery(e) == cudaErrorNotReady) { usleep(1); }", True),
+        ("do { usleep(1); } while (cudaStreamQuery(s) != cudaSuccess);", True),
+        ("while (cudaEventQuery(e) != cudaSuccess) { if (tired()) break; }", False),
+        ("cudaEventQuery(e);", False),
+        ('if (cudaEventQuery(e) == cudaErrorNotReady) puts("busy");', False),
+    ):
+        result = run(setup + work + wait + "b<<<1, 32>>>(x);", before="bool tired();\n")
+        b = next(op for op in result.timeline.ops if op.kernel == "b")
+        assert result.before(b, "a") is waits, wait
+
+
+def test_what_could_not_be_read_may_have_waited() -> None:
+    deep = "{" * 200 + "cudaDeviceSynchronize();" + "}" * 200
+    result = run(
+        "cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); a<<<1, 32, 0, s>>>(x);"
+        + deep
+        + "b<<<1, 32>>>(x);"
+    )
+    assert result.timeline.may_wait[result.op("b").id] >> result.op("a").id & 1
+    assert [cut.what for cut in result.timeline.cuts] == ["nested too deeply"]
+
+
+def test_sizes_of_named_types() -> None:
+    result = run(
+        "real* p; cudaMalloc(&p, 100 * sizeof(real)); Cell* c; cudaMalloc(&c, 10 * sizeof(Cell));",
+        before="typedef double real; struct Cell { float v[4]; int n; };\n",
+    )
+    sizes = [op.bytes.constant for op in result.timeline.ops if op.api == "cudaMalloc" and op.bytes is not None]
+    assert sizes[-2:] == [800, 200]
