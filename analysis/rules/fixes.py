@@ -36,7 +36,11 @@ def wait_for_event(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     meeting = _meeting(given, race.earlier, race.later)
     if meeting is None:
         return ()
-    producer = stream_text(given, race.earlier, meeting, _behind(meeting.first))
+    # In a loop that the later op is not in, the last round's record must take in what all rounds put on the stream.
+    rounds = [
+        n.span for n in edits.loops_around(meeting.body, meeting.first) if not edits.contains(n.span, meeting.later)
+    ]
+    producer = stream_text(given, race.earlier, meeting, _behind(rounds[0] if rounds else meeting.first))
     consumer = stream_text(given, race.later, meeting, meeting.later)
     if producer is None or consumer is None or producer == consumer:
         return ()

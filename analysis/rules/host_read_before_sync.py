@@ -55,16 +55,30 @@ _ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.SYM
 def check(given: RuleInput) -> Iterator[Finding]:
     for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, _read_of_device_write):
         if not polls(given.program, race.later):
-            yield _finding(given, race)
+            yield _finding(given, race, published=_published(given, race))
 
 
 def _read_of_device_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
     return first.mode is not Mode.READ and second.mode is Mode.READ
 
 
-def _finding(given: RuleInput, race: Race) -> Finding:
+def _published(given: RuleInput, race: Race) -> bool:
+    """The host has watched something else that the same work writes: a flag that says the data is there (C12)."""
     line = given.timeline
-    level = race.confidence
+    written = {a.buffer for a in race.earlier.accesses if a.mode is not Mode.READ}
+    return any(
+        op.kind is ApiKind.HOST_READ
+        and line.earlier[op.id] >> race.earlier.id & 1
+        and line.earlier[race.later.id] >> op.id & 1
+        and any(a.buffer in written for a in op.accesses)
+        and polls(given.program, op)
+        for op in line.ops
+    )
+
+
+def _finding(given: RuleInput, race: Race, *, published: bool) -> Finding:
+    line = given.timeline
+    level = Confidence.POSSIBLE if published else race.confidence
     if race.buffer.memory not in _ASYNCHRONOUS_MEMORY:
         level = Confidence.POSSIBLE  # C6
     if race.conflict.first.mode is Mode.ATOMIC:

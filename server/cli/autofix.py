@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.rules.finding import Group
 from stitchcuda.server.report.rows import EditRow, FixRow, Row, rows
 
 _LIMIT = 200
@@ -22,7 +23,8 @@ class Fixed:
 
 
 def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], writable: Callable[[str], bool]) -> Fixed:
-    """Keeps a fix when its finding is gone and nothing new is found; undoes it otherwise."""
+    """Keeps a fix when its finding is gone and nothing new is found; undoes it otherwise. A repaired hazard may make a
+    later wait needless: such a hint is no reason to undo it."""
     changed: dict[str, bytes] = {}
     current = dict(texts)
     known = rows(index.analyse())
@@ -83,4 +85,6 @@ def _next(known: tuple[Row, ...], wanted: Callable[[Row], bool], refused: set[st
 def _better(before: tuple[Row, ...], after: tuple[Row, ...], fixed: Row) -> bool:
     old = Counter((r.code, r.message) for r in before)
     new = Counter((r.code, r.message) for r in after)
-    return new[fixed.code, fixed.message] < old[fixed.code, fixed.message] and not new - old
+    wait_less = fixed.group == Group.CORRECTNESS
+    worse = [r for r in after if (r.code, r.message) in new - old and not (wait_less and r.group == Group.PERFORMANCE)]
+    return new[fixed.code, fixed.message] < old[fixed.code, fixed.message] and not worse

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stitchcuda.analysis.index import Index
-from stitchcuda.server.cli.autofix import apply
+from stitchcuda.server.cli.autofix import apply, fix
 from stitchcuda.server.report.rows import rows
 
 HEAD = """\
@@ -201,3 +201,31 @@ def test_a_wait_on_a_stream_of_the_loop_does_not_leave_it() -> None:
     index.put("a.cu", (HEAD + "int main() {\n" + SETUP + body + "    return 0;\n}\n").encode())
     (row,) = [r for r in rows(index.analyse()) if r.code == "sync-in-loop"]
     assert row.fixes == ()
+
+
+def test_no_event_that_only_the_last_round_records() -> None:
+    body = """\
+    cudaStream_t both[2] = {a, b}, other;
+    cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);
+    for (int i = 0; i < 2; ++i) {
+        fill<<<1, 64, 0, both[i]>>>(d + 64 * i);
+    }
+    use<<<1, 64, 0, other>>>(d, e);
+    cudaDeviceSynchronize();
+"""
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + "int main() {\n" + SETUP + body + "    return 0;\n}\n").encode())
+    found = [r for r in rows(index.analyse()) if r.code == "stream-race-raw"]
+    assert found
+    assert all(r.fixes == () for r in found)
+
+
+def test_a_repair_is_kept_although_a_later_wait_becomes_needless() -> None:
+    text = (
+        HEAD + "int main() {\n" + SETUP + COPY + "    float x = h[0];\n" + WAIT + "    return x + h[1];\n}\n"
+    ).encode()
+    index = Index(strict=True)
+    index.put("a.cu", text)
+    done = fix(index, {"a.cu": text}, lambda row: row.code == "host-read-before-sync", lambda path: True)
+    assert done.count == 1
+    assert [r.code for r in done.rows if r.confidence != "possible"] == ["redundant-sync"]
