@@ -100,6 +100,11 @@ class HostCalls(Containers):
             return []
         if short_name in host_library.ALLOCATORS:
             return [(state, self._malloc(short_name, expr, state))]
+        if short_name == "posix_memalign" and len(expr.args) == 3:
+            target = self.pointed(self.evaluate(expr.args[0], state), state)
+            if target is not None:
+                self.store_value(state, target, self._malloc(short_name, expr, state))
+            return [(state, NULL)]
         if short_name == "free" and len(expr.args) == 1:
             value = self.evaluate(expr.args[0], state)
             for pointer in self.pointers_in(value, state):

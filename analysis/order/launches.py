@@ -121,7 +121,7 @@ class Launches(Expressions):
             for effect in effects.of(param.name):
                 found = list(self._by_effect(arg, effect, param.type.name, values, state))
                 accesses += found
-                if not found and arg != NULL:
+                if not found and arg != NULL and "[]" not in effect.member:
                     unknown[param.name] = None
         accesses += self._symbols(effects, function.path)
         sure = len(uids) == 1 and not effects.calls_unknown

@@ -278,7 +278,7 @@ def test_a_pointer_chosen_by_a_condition_is_one_of_two() -> None:
     assert names == {"x", "y"}
 
 
-def test_polling_until_done_is_a_wait_W4() -> None:
+def test_w4_polling_until_done_is_a_wait() -> None:
     setup = (
         "cudaStream_t s; cudaEvent_t e; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking); cudaEventCreate(&e);\n"
     )
