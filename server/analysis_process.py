@@ -18,6 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from stitchcuda.analysis.internal_error import where
 from stitchcuda.server import sources
 from stitchcuda.server.facts import FileFacts
 from stitchcuda.server.inbox import Inbox
@@ -162,7 +163,7 @@ class AnalysisProcess:
             return
         program.includes[path] = named
         folders = sources.include_folders(path, self._roots)
-        for name, content in sources.includes(path, text, self._read, folders).files.items():
+        for name, content in sources.includes(path, text, self._read, folders).items():
             self._load(program, name, content)
 
     def _disk_changed(self, paths: tuple[str, ...]) -> None:
@@ -195,7 +196,7 @@ class AnalysisProcess:
             pass
         except Exception as error:  # noqa: BLE001
             # One broken analysis must not end the process: the next edit may be fine again.
-            self._send(Failed(path, self._open[path].revision, _where(error)))
+            self._send(Failed(path, self._open[path].revision, where(error)))
         finally:
             self._inbox.running(None)
 
@@ -263,7 +264,7 @@ class AnalysisProcess:
             try:
                 facts = place_outline(program.analysis, same, texts, self._read)
             except Exception as error:  # noqa: BLE001 - hover and lenses are worth less than the findings
-                print(f"the outline failed: {_where(error)}", file=sys.stderr)
+                print(f"the outline failed: {where(error)}", file=sys.stderr)
                 facts = {path: FileFacts(path) for path in same}
             self._send(Outline(same, facts))
 
@@ -278,7 +279,7 @@ class AnalysisProcess:
             text = graph_text(program.analysis, request.function, request.format)
             self._send(GraphAnswer(request.id, text))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
-            self._send(GraphAnswer(request.id, "", _where(error)))
+            self._send(GraphAnswer(request.id, "", where(error)))
 
 
 def _edited(old: OpenText, new: EditedText) -> OpenText:
@@ -292,17 +293,6 @@ def _stamp(path: str) -> tuple[int, int]:
     except (OSError, ValueError):
         return (0, 0)
     return (stat.st_mtime_ns, stat.st_size)
-
-
-def _where(error: BaseException) -> str:
-    """Type and innermost place, without the message, which may quote the user's text."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is None:
-        return type(error).__name__
-    name = place.tb_frame.f_code.co_filename.replace("\\", "/").rsplit("/", 1)[-1]
-    return f"{type(error).__name__} at {name}:{place.tb_lineno}"
 
 
 def serve(new_index: Callable[[], Any] | None = None) -> None:

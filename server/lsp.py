@@ -79,7 +79,6 @@ class StitchServer(LanguageServer):
         )
         self._ended: asyncio.Future[int] | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._tasks: set[asyncio.Task[Any]] = set()
 
     # ------------------------------------------------------------------------------------------------------ for features
 
@@ -112,17 +111,6 @@ class StitchServer(LanguageServer):
 
     def is_relevant(self, document: Document) -> bool:
         return sources.is_relevant(document.path, document.language, document.encoded)
-
-    def spawn(self, work: Any) -> None:
-        """Runs a coroutine in the background; its failure is one log line."""
-        task: asyncio.Task[Any] = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._done)
-
-    def _done(self, task: asyncio.Task[Any]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            log.error("background work failed: %s", type(error).__name__)
 
     def watch_parent(self, pid: int) -> None:
         async def watch() -> None:
@@ -157,8 +145,6 @@ class StitchServer(LanguageServer):
             reading.cancel()
             if self._watch is not None:
                 self._watch.cancel()
-            for task in tuple(self._tasks):
-                task.cancel()
             self.analyses.close()
             await asyncio.wait_for(self.jobs.end_all(), _END_SECONDS)
 

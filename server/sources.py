@@ -13,7 +13,6 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.server import cmake_lists
@@ -56,14 +55,6 @@ def is_relevant(path: str, language: str, text: bytes) -> bool:
     return False
 
 
-@dataclass(frozen=True)
-class Ring:
-    """Files in the order in which they were found, with what was left out and why."""
-
-    files: dict[str, bytes]
-    left_out: str = ""
-
-
 Read = Callable[[str], bytes | None]
 
 
@@ -78,10 +69,11 @@ def read_file(path: str) -> bytes | None:
         return None
 
 
-def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) -> Ring:
-    """The transitive quoted includes (for Python: imported modules of the same folder), without the file itself."""
+def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) -> dict[str, bytes]:
+    """The text of the transitive quoted includes (for Python: imported modules of the same folder) by path, in the order
+    in which they were found, without the file itself. Ends at `MAX_FILES` and `MAX_BYTES`."""
     if not os.path.isabs(path):
-        return Ring({})  # an unsaved document has no place to include from
+        return {}  # an unsaved document has no place to include from
     found: dict[str, bytes] = {}
     size, waiting = 0, [(path, text)]
     while waiting:
@@ -94,12 +86,12 @@ def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) 
                 if new is None:
                     continue
                 if len(found) >= MAX_FILES or size + len(new) > MAX_BYTES:
-                    return Ring(found, f"more than {MAX_FILES} files or {MAX_BYTES >> 20} MB of includes")
+                    return found
                 found[candidate] = new
                 size += len(new)
                 waiting.append((candidate, new))
                 break
-    return Ring(found)
+    return found
 
 
 def named(path: str, text: bytes) -> tuple[bytes, ...]:

@@ -17,6 +17,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
 
+from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.program.ir import Problem
 
 Item = TypeVar("Item")
@@ -138,17 +139,8 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
         try:
             result = func(item)
         except Exception as error:  # noqa: BLE001 - one bad item must not end the batch
-            result = _Raised(_place(error))
+            result = _Raised(where(error))
         pipe.send(result)
-
-
-def _place(error: BaseException) -> str:
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    if trace is None:
-        return type(error).__name__
-    return f"{type(error).__name__} at {os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
 
 
 def _kill(process: SpawnProcess) -> None:

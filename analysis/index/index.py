@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.merge import EntryFindings, merge
+from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
@@ -142,7 +143,7 @@ class Index:
             if self._strict:
                 raise
             file.module = None
-            problems.append(Problem(path, 0, f"internal error: {_where(error)}", "the file is left out"))
+            problems.append(Problem(path, 0, f"internal error: {where(error)}", "the file is left out"))
         return file.module
 
     def _visible_macros(self, path: str) -> dict[str, cuda.MacroDef]:
@@ -190,7 +191,7 @@ class Index:
                 raise
             function = program.functions[uid]
             line = sources[function.path].count(b"\n", 0, function.base) + 1 if function.path in sources else 0
-            what = f"internal error in `{function.qualified}`: {_where(error)}"
+            what = f"internal error in `{function.qualified}`: {where(error)}"
             problems.append(Problem(function.path, line, what, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
@@ -250,14 +251,3 @@ def _digest(*parts: bytes) -> bytes:
         hasher.update(part)
         hasher.update(b"\0")
     return hasher.digest()
-
-
-def _where(error: BaseException) -> str:
-    """Type and innermost place of an internal error: enough for a report, without the user's text."""
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    if place is None:
-        return type(error).__name__
-    name = os.path.basename(place.tb_frame.f_code.co_filename)
-    return f"{type(error).__name__} at {name}:{place.tb_lineno}"

@@ -38,8 +38,8 @@ def write(folder: Path, **files: str) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def names(ring: sources.Ring, root: Path) -> list[str]:
-    return [Path(path).relative_to(root).as_posix() for path in ring.files]
+def names(found: dict[str, bytes], root: Path) -> list[str]:
+    return [Path(path).relative_to(root).as_posix() for path in found]
 
 
 def test_includes_are_followed_and_cycles_end(tmp_path: Path) -> None:
@@ -50,8 +50,8 @@ def test_includes_are_followed_and_cycles_end(tmp_path: Path) -> None:
         sub__c_h='#include "../b.h"',
     )
     path = tmp_path / "a.cu"
-    ring = sources.includes(str(path), path.read_bytes(), sources.read_file)
-    assert names(ring, tmp_path) == ["b.h", "sub/c.h"]
+    found = sources.includes(str(path), path.read_bytes(), sources.read_file)
+    assert names(found, tmp_path) == ["b.h", "sub/c.h"]
 
 
 def test_includes_through_the_compile_database(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def test_includes_through_the_compile_database(tmp_path: Path) -> None:
     build.mkdir()
     (build / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
     folders = sources.include_folders(str(path), [str(tmp_path)])
-    ring = sources.includes(str(path), path.read_bytes(), sources.read_file, folders)
-    assert names(ring, tmp_path) == ["deep/inc/b.h"]
+    found = sources.includes(str(path), path.read_bytes(), sources.read_file, folders)
+    assert names(found, tmp_path) == ["deep/inc/b.h"]
     (build / "compile_commands.json").write_text("[3", encoding="utf-8")
     assert str(tmp_path / "deep" / "inc") not in sources.include_folders(str(path), [str(tmp_path)])
 
