@@ -23,6 +23,7 @@ def test_page_is_complete(rule: Rule) -> None:
     page = documentation(rule.code)
     assert re.findall(r"^## (.+)$", page, re.MULTILINE) == SECTIONS
     assert page.count("```") % 2 == 0
+    assert "Ordering row" in page.split("## References")[1]
     assert rule.summary and not rule.summary.endswith(".")
 
 

@@ -49,15 +49,16 @@ async def test_cancel_kills_the_process_group(tmp_path: Path) -> None:
         await process.wait()
 
     jobs = Jobs()
+    began = time.monotonic()
     job = jobs.start("sleep", work)
     while not pids.exists() or not pids.read_text().endswith("\n"):
         await asyncio.sleep(0.02)
-    began = time.monotonic()
     assert jobs.cancel_token(job.token)
-    await job.wait()
-    assert job.state is State.CANCELLED and time.monotonic() - began < 1
-    await asyncio.sleep(0.1)
-    assert not [pid for pid in pids.read_text().split() if is_alive(int(pid))]
+    await asyncio.wait_for(job.wait(), 20)  # the processes would sleep for 60 s
+    assert job.state is State.CANCELLED
+    while [pid for pid in pids.read_text().split() if is_alive(int(pid))]:
+        await asyncio.sleep(0.02)  # killed, and not reaped yet
+        assert time.monotonic() < began + 40
     assert is_alive(os.getpid())
 
 

@@ -36,7 +36,7 @@ def test_a_crash_and_an_exception_cost_one_item_each() -> None:
 def test_cancel() -> None:
     began = time.monotonic()
     assert list(map_in_processes(batch_work.sleep, [30, 30], 2, cancel=lambda: time.monotonic() > began + 0.5)) == []
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
@@ -50,8 +50,8 @@ def test_interrupt_kills_workers_and_their_children(tmp_path: Path) -> None:
     started = [int(pid) for pid in pids.read_text().split()]
     assert len(started) == 4
     os.killpg(process.pid, signal.SIGINT)
-    process.wait(5)
-    end = time.monotonic() + 2
+    process.wait(20)
+    end = time.monotonic() + 20
     while time.monotonic() < end and any(map(is_alive, started)):
         time.sleep(0.02)
     assert not [pid for pid in started if is_alive(pid)]

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.analysis.index import Analysis, Index
-from stitchcuda.analysis.rules.finding import Confidence
+from stitchcuda.analysis.rules import RULES
+from stitchcuda.analysis.rules.finding import Confidence, Rule
 from stitchcuda.gpu_validate.toolchain import find_nvcc
 from stitchcuda.server.cli.autofix import apply
 from stitchcuda.server.report.rows import Row, rows
@@ -21,6 +22,12 @@ FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "rules"
 FIXTURES = sorted(FOLDER.glob("*/*.cu"))
 BAD = [f for f in FIXTURES if f.name.startswith("bad_")]
 _EXPECT = re.compile(rb"//\s*expect:\s*([\w-]+)")
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_every_rule_has_bad_and_good_ones(rule: Rule) -> None:
+    folder = FOLDER / rule.code
+    assert list(folder.glob("bad_*.cu")) and list(folder.glob("ok_*.cu"))
 
 
 def analyse(name: str, text: bytes) -> Analysis:
