@@ -10,6 +10,10 @@ from dataclasses import asdict
 from stitchcuda.gpu_validate.capabilities import Capability, probe
 from stitchcuda.server.cli.dispatch import version
 
+NOT_NEEDED = """\
+Static analysis (check, graph, lsp) needs none of these. What most of them are for, proposing and validating faster
+programs, is not in this version."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json"), default="text")
@@ -33,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         print(f"stitchcuda {version()}, Python {platform.python_version()}, {system}\n")
         print("\n".join(line for capability in capabilities for line in _lines(capability)))
-        print("\nStatic analysis (check, graph, lsp) needs none of these.")
+        print(f"\n{NOT_NEEDED}")
     return 0
 
 
