@@ -96,7 +96,7 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
     """`alias` of the buffers and `overlap` of the ranges together."""
     one, other = timeline.buffers[first.buffer], timeline.buffers[second.buffer]
     buffers = alias(one, other)
-    if buffers is False:
+    if buffers is False or (buffers and _other_fields(first, second)):
         return False
     meets = overlap(first.range, second.range)
     if buffers is None:
@@ -107,6 +107,12 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
     if meets is None and (covers_all(first.range, one) or covers_all(second.range, other)):
         return True
     return meets
+
+
+def _other_fields(first: Access, second: Access) -> bool:
+    """Both accesses are to members of one record type, and to different ones."""
+    pairs = [(a.split("."), b.split(".")) for a in first.fields for b in second.fields]
+    return bool(pairs) and all(a[0] == b[0] and any(x != y for x, y in zip(a, b, strict=False)) for a, b in pairs)
 
 
 def covers_all(touched: Range, buffer: Buffer) -> bool:

@@ -159,7 +159,7 @@ class Launches(Expressions):
                     where = Range(start, None, None, effect.shape, member)
             buffer = self.buffer_of(pointer.place.object)
             for mode in sorted(effect.modes):
-                yield Access(buffer, mode, where, effect.certainty, effect.name)
+                yield Access(buffer, mode, where, effect.certainty, effect.name, effect.fields)
 
     def _member_pointers(self, arg: Value, member: str, state: State) -> Iterator[Pointer]:
         """The pointers that a kernel argument carries at a member path ("" the argument itself, "[]" behind elements)."""
@@ -243,9 +243,9 @@ class Launches(Expressions):
 
 def merge_accesses(accesses: list[Access]) -> list[Access]:
     """One access a (buffer, mode, parameter, range): repeated ones say nothing new."""
-    seen: dict[tuple[int, Mode, str, Range], Access] = {}
+    seen: dict[tuple[int, Mode, str, Range, frozenset[str]], Access] = {}
     for access in accesses:
-        key = (access.buffer, access.mode, access.via, access.range)
+        key = (access.buffer, access.mode, access.via, access.range, access.fields)
         known = seen.get(key)
         if known is None or known.certainty is Certainty.MAY:
             seen[key] = access

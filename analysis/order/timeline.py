@@ -98,6 +98,7 @@ class Access:
     range: Range = Range()
     certainty: Certainty = Certainty.MUST
     via: str = ""  # kernel parameter or role it came through ("dst", "in"), for messages
+    fields: frozenset[str] = frozenset()  # only these of the records there, with their type: "Out.mean"; empty: all
 
 
 class StreamKind(StrEnum):

@@ -32,6 +32,7 @@ class ParamEffect:
     )
     first: Poly | None = None
     extent: Poly | None = None
+    fields: frozenset[str] = frozenset()  # of the records that are accessed, with their type; empty: not only fields
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +131,7 @@ def _effect(name: str, member: str, touches: list[Touch]) -> ParamEffect:
         member,
         low,
         high - low + ONE if high is not None and low is not None else None,
+        frozenset(t.field for t in touches) if all(t.field for t in touches) else frozenset(),
     )
 
 

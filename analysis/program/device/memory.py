@@ -152,7 +152,8 @@ class DeviceMemory:
             low = extreme(folded, self._bounds.lower, self._bounds.upper, highest=False)
             high = extreme(folded, self._bounds.lower, self._bounds.upper, highest=True)
         own = folded == symbol("@thread.x")
-        self.touches.append(Touch(place.root, place.member, mode, Certainty.MUST, place.element, own, low, high))
+        field = f"{place.element}.{place.field}" if place.field and place.element else ""
+        self.touches.append(Touch(place.root, place.member, mode, Certainty.MUST, place.element, own, low, high, field))
 
     def _read(self, location: Location) -> Value:
         if isinstance(location, int):

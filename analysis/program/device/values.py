@@ -108,6 +108,7 @@ class Touch:
     own: bool  # at the thread's own linear index
     low: Poly | None
     high: Poly | None
+    field: str = ""  # of a record in memory: its type and the path of the member, "Out.mean"
 
     @property
     def key(self) -> tuple[str, str, Mode]:

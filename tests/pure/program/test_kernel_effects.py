@@ -181,7 +181,7 @@ CASES = {
             "struct Body { float x, y; };\n"
             f"__global__ void k(Body* b, float dt, int n) {{ {INDEX} if (i < n) b[i].x += b[i].y * dt; }}"
         ),
-        ["b rw must thread Body [0, n)"],
+        ["b r must thread Body [0, n)", "b w must thread Body [0, n)"],
     ),
     "array of pointers": (
         f"__global__ void k(float** rows, int n) {{ {INDEX} if (i < n) rows[blockIdx.y][i] = 0; }}",
