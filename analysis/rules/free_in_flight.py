@@ -46,9 +46,9 @@ from collections.abc import Iterator
 from stitchcuda.analysis.order.timeline import Access, Mode, Op
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.fixes import free_on_stream, wait_for_event, wait_on_host
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, memory_key, races, weaker
+from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, memory_key, race_finding, races, weaker
 
 CODE = "free-in-flight"
 _RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
@@ -72,23 +72,7 @@ def _finding(given: RuleInput, race: Race) -> Finding:
         f"{wording.operation(race.later)}{wording.on_stream(line, race.later)} {verb} {what} while "
         f"{wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} may still be using it"
     )
-    related = (
-        Related(race.earlier.site, f"{wording.operation(race.earlier)} uses {what} here"),
-        *wording.call_path(race.later),
-        *wording.call_path(race.earlier),
-        *wording.allocation(race.buffer),
-    )
-    return Finding(
-        CODE,
-        Group.CORRECTNESS,
-        Severity.ERROR,
-        weaker(race.confidence, _promise(race)),
-        race.later.site,
-        message,
-        wording.distinct(related, race.later.site),
-        _fixes(given, race),
-        wording.condition(race.later),
-    )
+    return race_finding(CODE, race, weaker(race.confidence, _promise(race)), message, "uses", _fixes(given, race))
 
 
 def _promise(race: Race) -> Confidence:

@@ -39,13 +39,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Op
+from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.fixes import wait_on_host
 from stitchcuda.analysis.rules.polling import polls
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races, weaker
+from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 
 CODE = "host-read-before-sync"
 _HOST_READ = frozenset({ApiKind.HOST_READ})
@@ -53,13 +53,9 @@ _ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.SYM
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, _read_of_device_write):
+    for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, read_after_write):
         if not polls(given.program, race.later):
             yield _finding(given, race, published=_published(given, race))
-
-
-def _read_of_device_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
-    return first.mode is not Mode.READ and second.mode is Mode.READ
 
 
 def _published(given: RuleInput, race: Race) -> bool:
@@ -88,23 +84,7 @@ def _finding(given: RuleInput, race: Race, *, published: bool) -> Finding:
         f"the host reads {what} while {wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} "
         "may still be writing it"
     )
-    related = (
-        Related(race.earlier.site, f"{wording.operation(race.earlier)} writes {wording.buffer(race.buffer)} here"),
-        *wording.call_path(race.later),
-        *wording.call_path(race.earlier),
-        *wording.allocation(race.buffer),
-    )
-    return Finding(
-        CODE,
-        Group.CORRECTNESS,
-        Severity.ERROR,
-        level,
-        race.later.site,
-        message,
-        wording.distinct(related, race.later.site),
-        wait_on_host(given, race),
-        wording.condition(race.later),
-    )
+    return race_finding(CODE, race, level, message, "writes", wait_on_host(given, race))
 
 
 RULE = Rule(

@@ -20,6 +20,7 @@ from stitchcuda.analysis.order.timeline import (
     Certainty,
     Condition,
     Memory,
+    Mode,
     Op,
     Shape,
     StreamKind,
@@ -27,7 +28,8 @@ from stitchcuda.analysis.order.timeline import (
 )
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Program
-from stitchcuda.analysis.rules.finding import Confidence
+from stitchcuda.analysis.rules import wording
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Severity
 
 DEVICE_WORK = frozenset(
     {
@@ -48,6 +50,8 @@ Choose: TypeAlias = Callable[[Op, Access, Op, Access], bool]
 
 @dataclass(frozen=True, slots=True)
 class Race:
+    """Two ops that may run at the same time, of which one writes what the other uses."""
+
     earlier: Op
     later: Op
     conflict: Conflict
@@ -55,7 +59,34 @@ class Race:
     confidence: Confidence
 
 
+def read_after_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
+    """Chooses the races in which the later op reads what the earlier one writes."""
+    return first.mode is not Mode.READ and second.mode is Mode.READ
+
+
+def race_finding(code: str, race: Race, level: Confidence, message: str, does: str, fixes: tuple[Fix, ...]) -> Finding:
+    """The finding that a race is, at its later op. `does`: what the earlier op does to the memory ("writes")."""
+    related = (
+        Related(race.earlier.site, f"{wording.operation(race.earlier)} {does} {wording.buffer(race.buffer)} here"),
+        *wording.call_path(race.later),
+        *wording.call_path(race.earlier),
+        *wording.allocation(race.buffer),
+    )
+    return Finding(
+        code,
+        Group.CORRECTNESS,
+        Severity.ERROR,
+        level,
+        race.later.site,
+        message,
+        wording.distinct(related, race.later.site),
+        fixes,
+        wording.condition(race.later),
+    )
+
+
 def weaker(a: Confidence, b: Confidence) -> Confidence:
+    """The lesser of the two."""
     return a if RANK[a] <= RANK[b] else b
 
 

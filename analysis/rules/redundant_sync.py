@@ -46,7 +46,6 @@ Ordering rows O1, O4, C3, W1, W2, W3, W8, P2.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Op
@@ -54,9 +53,9 @@ from stitchcuda.analysis.program.ir import Site
 from stitchcuda.analysis.rules import edits, wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.waits import (
-    EXPLICIT,
     checked_next,
     device_work,
+    explicit_waits,
     members,
     newly_done,
     nothing_between,
@@ -79,10 +78,7 @@ def needless(given: RuleInput) -> Iterator[tuple[Op, Op, bool]]:
     """One occurrence of each needless wait, the wait that makes it so, and whether that comes earlier."""
     line = given.timeline
     work = device_work(line)
-    by_site: dict[Site, list[Op]] = defaultdict(list)
-    for op in line.ops:
-        if op.kind in EXPLICIT:
-            by_site[op.site].append(op)
+    by_site = explicit_waits(line)
     for waits in by_site.values():
         if all(_candidate(given, wait, work) for wait in waits):
             continue

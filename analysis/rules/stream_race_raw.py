@@ -43,22 +43,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.timeline import Access, Mode, Op
+from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.fixes import wait_for_event
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races, weaker
+from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 
 CODE = "stream-race-raw"
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.program, given.timeline, DEVICE_WORK, DEVICE_WORK, _read_after_write):
+    for race in races(given.program, given.timeline, DEVICE_WORK, DEVICE_WORK, read_after_write):
         yield _finding(given, race)
-
-
-def _read_after_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
-    return first.mode is not Mode.READ and second.mode is Mode.READ
 
 
 def _finding(given: RuleInput, race: Race) -> Finding:
@@ -71,23 +67,7 @@ def _finding(given: RuleInput, race: Race) -> Finding:
         f"{wording.operation(race.later)}{wording.on_stream(line, race.later)} reads {what} while "
         f"{wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} may still be writing it"
     )
-    related = (
-        Related(race.earlier.site, f"{wording.operation(race.earlier)} writes {what} here"),
-        *wording.call_path(race.later),
-        *wording.call_path(race.earlier),
-        *wording.allocation(race.buffer),
-    )
-    return Finding(
-        CODE,
-        Group.CORRECTNESS,
-        Severity.ERROR,
-        level,
-        race.later.site,
-        message,
-        wording.distinct(related, race.later.site),
-        wait_for_event(given, race),
-        wording.condition(race.later),
-    )
+    return race_finding(CODE, race, level, message, "writes", wait_for_event(given, race))
 
 
 RULE = Rule(

@@ -41,7 +41,6 @@ Ordering rows O1, O4, W1, W2, W3, C3, C7, P3.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Op, Timeline
@@ -65,6 +64,7 @@ from stitchcuda.analysis.rules.waits import (
     EXPLICIT,
     checked_next,
     device_work,
+    explicit_waits,
     host_needs,
     members,
     names_given,
@@ -85,10 +85,7 @@ _WORK = (ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH)
 def check(given: RuleInput) -> Iterator[Finding]:
     line = given.timeline
     work = device_work(line)
-    by_site: dict[Site, list[Op]] = defaultdict(list)
-    for op in line.ops:
-        if op.kind in EXPLICIT:
-            by_site[op.site].append(op)
+    by_site = explicit_waits(line)
     told = {wait.site for wait, _, _ in redundant_sync.needless(given)}
     for site, waits in by_site.items():
         if site not in told and all(_needless(given, wait, work) for wait in waits):

@@ -7,6 +7,7 @@ need it: host accesses, frees, time measurements, error checks, printing kernels
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -67,6 +68,15 @@ _HARMLESS = re.compile(
 )
 _ERROR_CHECK = re.compile(r"last\w*err|check\w*err|err\w*check", re.IGNORECASE)
 _USED = re.compile(rb"=[^=]|\breturn\b|\b(if|while|switch|for)\s*\(|\?")
+
+
+def explicit_waits(line: Timeline) -> dict[Site, list[Op]]:
+    """The occurrences of each wait that the program calls for its own sake."""
+    found: dict[Site, list[Op]] = defaultdict(list)
+    for op in line.ops:
+        if op.kind in EXPLICIT:
+            found[op.site].append(op)
+    return found
 
 
 def device_work(timeline: Timeline) -> int:
