@@ -76,6 +76,8 @@ class Predicted:
 
 @dataclass(frozen=True, slots=True)
 class Blueprint:
+    """See the module docstring and docs/json.md for the fields."""
+
     lanes: tuple[Lane, ...] = ()
     events: tuple[EventEdge, ...] = ()
     residency: tuple[Residency, ...] = ()

@@ -16,6 +16,8 @@ _NAME_LENGTH = 96
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
+    """One GPU as the driver describes it."""
+
     index: int
     name: str
     arch: str  # "sm_90"
@@ -24,6 +26,8 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Driver:
+    """The driver, and the GPUs that it sees."""
+
     version: str
     cuda: str  # newest CUDA version that it runs, "13.0"
     gpus: tuple[Gpu, ...]

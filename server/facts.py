@@ -20,12 +20,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class PlacedEdit:
+    """Replace the bytes of `place` by `text`."""
+
     place: Place
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedFix:
+    """A fix whose edits are ready to be sent; they belong together."""
+
     title: str
     preferred: bool
     edits: tuple[PlacedEdit, ...]
@@ -39,6 +43,8 @@ class PlacedRelated:
 
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
+    """A finding of the analysis with the places that it names."""
+
     code: str
     group: str
     severity: str
@@ -102,6 +108,8 @@ class ProblemFact:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
+    """What is known of one file; findings and outline (launches, functions) come in two messages."""
+
     path: str
     findings: tuple[PlacedFinding, ...] = ()
     launches: tuple[LaunchFact, ...] = ()

@@ -16,6 +16,8 @@ MOST_WRITERS = 256  # of one family looked at for a reader, the latest ones
 
 @dataclass(frozen=True, slots=True)
 class Touch:
+    """One access of one op to the family of buffers looked at."""
+
     op: int
     mode: Mode
     range: Range

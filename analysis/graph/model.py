@@ -63,6 +63,8 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:
+    """`why`: see the table in docs/graph.md."""
+
     source: str
     target: str
     why: str
@@ -70,6 +72,8 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class GraphLoop:
+    """A loop around nodes; `trip` is its number of rounds as a formula."""
+
     id: str
     parent: str | None
     path: str
@@ -80,6 +84,8 @@ class GraphLoop:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionGraph:
+    """Nodes in program order, edges by source and target, loops outermost first."""
+
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     loops: tuple[GraphLoop, ...]

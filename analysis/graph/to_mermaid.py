@@ -12,6 +12,7 @@ ARROWS = {"data": "-.->"}  # values that flow are dotted; everything else is an 
 
 
 def to_mermaid(graph: ExecutionGraph) -> str:
+    """The text of the flowchart."""
     lanes: dict[str, list[GraphNode]] = {}
     for node in graph.nodes:
         lanes.setdefault(HOST if node.stream is None else f"stream {node.stream}", []).append(node)

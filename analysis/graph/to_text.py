@@ -45,6 +45,7 @@ NOUNS = {"stream_create": "stream", "stream_destroy": "stream", "event_create": 
 
 
 def to_text(graph: ExecutionGraph) -> str:
+    """The sentences, one paragraph an entry."""
     if not graph.nodes:
         return "No CUDA work was found.\n"
     story = _Story(graph)

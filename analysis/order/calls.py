@@ -36,6 +36,8 @@ PASSING_BODY = 400  # the same for functions that hand on memory
 
 
 class Calls(HostCalls):
+    """Layer of the executor: calls of the program's own functions."""
+
     def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
         """Executes the body of the function on top of the frame stack."""
         raise NotImplementedError

@@ -16,6 +16,8 @@ SIZE = "#size"  # the number of elements, kept as a field of the container's obj
 
 
 class Containers(Operations):
+    """Layer of the executor: the C++ library's containers and smart pointers."""
+
     def count_of(self, state: State, obj: int) -> Poly:
         held = state.load(Place(obj, (SIZE,)))
         if isinstance(held, Num):

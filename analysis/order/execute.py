@@ -16,6 +16,8 @@ RECURSION_LIMIT = 12_000  # the executor recurses over expressions, statements a
 
 
 class Executor(Loops):
+    """The top layer: runs one entry function, once."""
+
     def __init__(
         self,
         program: Program,

@@ -26,6 +26,8 @@ Outcome = tuple[State, Value]
 
 
 class HostCalls(Containers):
+    """Layer of the executor: calls of host functions without a body in the program."""
+
     def call_backs(self, values: list[Value], span: Span, state: State) -> None:
         """Follows functions that were handed to a call that is not followed itself."""
         raise NotImplementedError

@@ -30,6 +30,8 @@ from stitchcuda.analysis.program.ir import ApiKind, Expr
 
 
 class Launches(Expressions):
+    """Layer of the executor: kernel launches and what they touch."""
+
     def launch(self, expr: ir.Launch, state: State) -> Value:
         kernel = self.evaluate(expr.kernel, state)
         grid = self._dimensions(expr.grid, state)

@@ -39,6 +39,8 @@ class Counter:
 
 
 class Loops(Statements):
+    """Layer of the executor: loops."""
+
     def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
         out: list[State] = []
         for state in states:

@@ -18,6 +18,8 @@ from stitchcuda.analysis.order.timeline import Edge, Stream, StreamKind
 
 @dataclass(frozen=True, slots=True)
 class Done:
+    """A set of completed ops, as two bitsets; see the module docstring."""
+
     must: int = 0
     may: int = 0
 

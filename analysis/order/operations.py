@@ -26,6 +26,8 @@ EVENT_DISABLE_TIMING = 2
 
 
 class Operations(Transfers):
+    """Layer of the executor: API calls, by their kind."""
+
     def api(self, expr: ir.Api, state: State) -> Value:
         """Dispatch by kind. The value is the status (success) unless the API returns an object (flag "returns")."""
         match expr.kind:

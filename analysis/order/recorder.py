@@ -78,6 +78,8 @@ LEGACY_STREAM = 0
 
 
 class Recorder:
+    """The lowest layer of the executor: objects, streams, events and ops by identity, and the Timeline made of them."""
+
     def __init__(self, program: Program, options: Options) -> None:
         self.program = program
         self.options = options

@@ -12,6 +12,8 @@ from stitchcuda.analysis.program.ir import Expr, Site, Stmt
 
 
 class Statements(Calls):
+    """Layer of the executor: statements on several groups of paths."""
+
     def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
         raise NotImplementedError
 

@@ -90,10 +90,12 @@ def _make(terms: Mapping[Monomial, int]) -> Poly:
 
 
 def number(value: int) -> Poly:
+    """The constant polynomial."""
     return Poly((((), value),)) if value else Poly(())
 
 
 def symbol(name: str) -> Poly:
+    """The polynomial that is one unknown (see the module docstring about its sign)."""
     return Poly((((name,), 1),))
 
 

@@ -35,6 +35,8 @@ class Memory(StrEnum):
 
 
 class Mode(StrEnum):
+    """How an access touches memory."""
+
     READ = "read"
     WRITE = "write"
     ATOMIC = "atomic"
@@ -102,6 +104,8 @@ class Access:
 
 
 class StreamKind(StrEnum):
+    """What is known of where a stream comes from."""
+
     LEGACY = "legacy"  # the legacy default stream
     PER_THREAD = "per_thread"
     CREATED = "created"
@@ -111,6 +115,8 @@ class StreamKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Stream:
+    """One stream, or one member of a family that is made in a loop (see `Buffer.instance`)."""
+
     id: int
     name: str  # "default" for the legacy default stream, else the user's name for it
     kind: StreamKind
@@ -124,6 +130,8 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Event:
+    """One event, or one member of a family that is made in a loop."""
+
     id: int
     name: str
     site: Site | None = None
@@ -134,6 +142,8 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class LoopInfo:
+    """A loop statement on one call path."""
+
     id: int
     site: Site  # of the loop statement's head
     parent: int | None
@@ -153,6 +163,8 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Op:
+    """One occurrence of an operation; see the module docstring."""
+
     id: int  # its bit in the bitsets and its index in Timeline.ops
     node: int  # occurrences of one call path share it
     kind: ApiKind

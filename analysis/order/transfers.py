@@ -31,6 +31,8 @@ HOST_ALLOC_MAPPED = 2
 
 
 class Transfers(Launches):
+    """Layer of the executor: allocations, releases, copies and fills."""
+
     def _out_name(self, expr: ir.Api, state: State) -> str:
         out = expr.role("out")
         while isinstance(out, ir.Cast):

@@ -19,6 +19,8 @@ Step: TypeAlias = str | Poly  # a field name or an element index
 
 @dataclass(frozen=True, slots=True)
 class Place:
+    """A variable, field or element: an object and the path into it."""
+
     object: int
     path: tuple[Step, ...] = ()
 
@@ -143,6 +145,8 @@ class Identity:
 
 @dataclass(slots=True)
 class Object:
+    """Memory that the program names or makes: a variable, an allocation, a container, what a parameter points to."""
+
     id: int
     identity: Identity
     name: str

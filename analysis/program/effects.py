@@ -37,6 +37,8 @@ class ParamEffect:
 
 @dataclass(frozen=True, slots=True)
 class KernelEffects:
+    """What one kernel does to the memory behind its parameters and to device symbols."""
+
     params: tuple[ParamEffect, ...]
     symbols: tuple[tuple[str, Mode], ...]  # `__device__` and `__constant__` variables by name
     prints: bool = False  # device printf or assert: a host wait flushes it

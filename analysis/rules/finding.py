@@ -11,6 +11,8 @@ from stitchcuda.analysis.program.ir import Program, Site
 
 
 class Group(StrEnum):
+    """What kind of harm a finding is about."""
+
     CORRECTNESS = "correctness"
     DEVICE = "device"
     RESOURCE = "resource"
@@ -19,6 +21,8 @@ class Group(StrEnum):
 
 
 class Severity(StrEnum):
+    """How bad it is when it is true; severity and confidence are independent."""
+
     ERROR = "error"
     WARNING = "warning"
     HINT = "hint"
@@ -51,12 +55,16 @@ class Fix:
 
 @dataclass(frozen=True, slots=True)
 class Related:
+    """Another place that a finding is about, and why."""
+
     site: Site
     message: str
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
+    """One hazard at one site, in the words that the user reads."""
+
     code: str
     group: Group
     severity: Severity

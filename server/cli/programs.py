@@ -38,6 +38,8 @@ class Group:
 
 @dataclass(frozen=True)
 class Plan:
+    """What is to be analysed, and what is wrong with what was asked for."""
+
     groups: tuple[Group, ...]
     problems: tuple[Problem, ...] = ()
     unusable: bool = False  # a file that was asked for by name could not be used
