@@ -268,30 +268,15 @@ class Places(Recorder):
             return None
         ((k, index),) = constants.items()
         match value:
-            case Handle(kind="stream", id=id) if id in self._stream_identity:
-                old = self.streams[id]
-                identity = self._stream_identity[id]
+            case Handle(kind="stream" | "event") if (identity := self.handle_identity(value)) is not None:
                 if any(p.constant == k for p in identity.instance):
                     moved = tuple(index if p.constant == k else p for p in identity.instance)
-                    made = self.stream_for(
-                        replace(identity, instance=moved), old.name, old.kind, old.blocking, old.flags, old.device
-                    )
-                    return Handle("stream", made)
-            case Handle(kind="event", id=id) if id in self._event_identity:
-                event = self.events[id]
-                known = self._event_identity[id]
-                if any(p.constant == k for p in known.instance):
-                    moved = tuple(index if p.constant == k else p for p in known.instance)
-                    return Handle("event", self.event_for(replace(known, instance=moved), event.name, event.timing))
+                    return self.twin_handle(value, replace(identity, instance=moved))
             case Pointer(place=place):
                 obj = self.objects[place.object]
                 if any(p.constant == k for p in obj.identity.instance):
                     moved = tuple(index if p.constant == k else p for p in obj.identity.instance)
-                    twin = self.object_for(
-                        replace(obj.identity, instance=moved), obj.name, type=obj.type, origin=obj.origin,
-                        memory=Memory(obj.memory), size=obj.size, count=obj.count, device=obj.device,
-                        pooled=obj.pooled, alloc_op=obj.alloc_op,
-                    )  # fmt: skip
+                    twin = self.twin(obj, replace(obj.identity, instance=moved))
                     return replace(value, place=Place(twin.id, place.path))
         return None
 

@@ -169,8 +169,7 @@ class Recorder:
         obj = self.objects[object_id]
         if obj.buffer is None:
             identity = obj.identity
-            site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
-            calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+            site, calls = _written_at(identity)
             obj.buffer = len(self.buffers)
             self.buffers.append(
                 Buffer(
@@ -205,8 +204,7 @@ class Recorder:
         if known is not None:
             return known
         made = len(self.streams)
-        site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
-        calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+        site, calls = _written_at(identity)
         self.streams.append(Stream(made, name, kind, blocking, site, calls, identity.instance, device, flags))
         self._streams[identity] = made
         self._stream_identity[made] = identity
@@ -217,8 +215,7 @@ class Recorder:
         if known is not None:
             return known
         made = len(self.events)
-        site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
-        calls = tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+        site, calls = _written_at(identity)
         self.events.append(Event(made, name, site, calls, identity.instance, timing))
         self._events[identity] = made
         self._event_identity[made] = identity
@@ -244,23 +241,34 @@ class Recorder:
                 return Instance(self._substitute_object(obj, values))
             case Struct(place=place):
                 return Struct(self._substitute_place(place, values))
-            case Handle(kind="stream", id=id) if id in self._stream_identity:
-                old = self.streams[id]
-                identity = self._stream_identity[id].substitute(values)
-                return Handle(
-                    "stream", self.stream_for(identity, old.name, old.kind, old.blocking, old.flags, old.device)
-                )
-            case Handle(kind="event", id=id) if id in self._event_identity:
-                event = self.events[id]
-                identity = self._event_identity[id].substitute(values)
-                return Handle("event", self.event_for(identity, event.name, event.timing))
+            case Handle(kind="stream" | "event") if (identity := self.handle_identity(value)) is not None:
+                return self.twin_handle(value, identity.substitute(values))
         return value
+
+    def handle_identity(self, handle: Handle) -> Identity | None:
+        """Of a stream or event that was made somewhere; None for the default streams and other handles."""
+        known = {"stream": self._stream_identity, "event": self._event_identity}.get(handle.kind, {})
+        return known.get(handle.id)
+
+    def twin_handle(self, handle: Handle, identity: Identity) -> Handle:
+        """The stream or event like this one that another identity stands for."""
+        if handle.kind == "stream":
+            old = self.streams[handle.id]
+            made = self.stream_for(identity, old.name, old.kind, old.blocking, old.flags, old.device)
+        else:
+            event = self.events[handle.id]
+            made = self.event_for(identity, event.name, event.timing)
+        return Handle(handle.kind, made)
 
     def _substitute_object(self, object_id: int, values: Mapping[str, Poly]) -> int:
         obj = self.objects[object_id]
         identity = obj.identity.substitute(values)
         if identity is obj.identity:
             return object_id
+        return self.twin(obj, identity).id
+
+    def twin(self, obj: Object, identity: Identity) -> Object:
+        """The object like `obj` that another identity stands for: the same thing in another iteration."""
         return self.object_for(
             identity,
             obj.name,
@@ -272,7 +280,7 @@ class Recorder:
             device=obj.device,
             pooled=obj.pooled,
             alloc_op=obj.alloc_op,
-        ).id
+        )
 
     def _substitute_place(self, place: Place, values: Mapping[str, Poly]) -> Place:
         path = tuple(s.substitute(values) if isinstance(s, Poly) else s for s in place.path)
@@ -400,3 +408,9 @@ class Recorder:
             tuple(self.cuts),
             frozenset(self.executed),
         )
+
+
+def _written_at(identity: Identity) -> tuple[Site | None, tuple[Site, ...]]:
+    """Where the text stands that made a thing (None: outside of the program), and the calls that led there."""
+    site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
+    return site, tuple(Site(f, "", (start, start)) for f, start in identity.calls)
