@@ -7,10 +7,17 @@ from dataclasses import replace
 from stitchcuda.analysis.order import host_library, packs
 from stitchcuda.analysis.order.arithmetic import key_of
 from stitchcuda.analysis.order.host_calls import HostCalls
-from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.names import (
+    CONTAINERS,
+    DEVICE_CONTAINERS,
+    EVENT_TYPES,
+    SMART_POINTERS,
+    STREAM_TYPES,
+    plain,
+)
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State, merge
-from stitchcuda.analysis.order.symbolic import number, symbol
+from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.order.values import (
     Closure,
@@ -31,6 +38,8 @@ from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
+
+_WAITS = frozenset({ir.ApiKind.STREAM_SYNC, ir.ApiKind.DEVICE_SYNC, ir.ApiKind.EVENT_SYNC})
 SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
 PASSING_BODY = 400  # the same for functions that hand on memory
 
@@ -263,7 +272,7 @@ class Calls(HostCalls):
             place = self.locate(arg, state)
             if place is not None:
                 return place
-        value = self.evaluate(arg, state)
+        value = self._converted(self.evaluate(arg, state), param.type, arg.span, state)
         if param.type.reference:
             place = self.place_of_value(value)
             if place is not None and not isinstance(value, Instance):
@@ -533,6 +542,9 @@ class Calls(HostCalls):
         type = self.names.resolve(self.bound_type(self.objects[place.object].type))
         if type is None or type.reference:
             return
+        if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
+            self._wait_of_deleter(place, type.args[1], state, span)
+            return
         record = self.names.record(type)
         if record is None:
             return
@@ -540,16 +552,48 @@ class Calls(HostCalls):
         if destructors:
             self.joined(self.enter(destructors[0], place, (), (), span, state), state)
 
-    def stream_value(self, value: Value, expr: Expr, state: State) -> int:
-        """A stream, converted from a wrapper class where it has a conversion operator."""
+    def _wait_of_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span) -> None:
+        """A deleter of the program's own that waits is called with what the pointer holds. Others are left out: that the
+        pointer was moved away is not always seen."""
+        held = state.load(place)
+        record = self.names.record(self.names.resolve(self.bound_type(deleter)))
+        found = self._methods(record.name, "operator()", 1) if record is not None else ()
+        function = next((f for f in found if f.body is not None), None)
+        if held is None or held == Num(ZERO) or function is None or function.body is None:
+            return
+        if not any(isinstance(n, ir.Api) and n.kind in _WAITS for n in ir.walk(function.body)):
+            return
+        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], None))
+        self.executed.add(function.uid)
+        try:
+            param = function.params[0]
+            self.bind_local(param.name, param.type, param.span, held, state, moved=True)
+            outcomes = self.run_body(function.body, state)
+        finally:
+            self.frames.pop()
+        self.joined(outcomes, state)
+
+    def _converted(self, value: Value, type: TypeRef, span: Span, state: State) -> Value:
+        """An object of a wrapper class given where a stream or event is wanted: its conversion operator is called."""
+        wanted = STREAM_TYPES if type.name in STREAM_TYPES else EVENT_TYPES
+        if type.name not in wanted or type.pointer:
+            return value
         if isinstance(value, Reference):
             value = self.load(state, value.place)
         if isinstance(value, Struct):
             record = self.names.record(self.names.resolve(self.type_of(value.place)))
-            if record is not None:
-                for name in ("operator cudaStream_t", "operator CUstream"):
-                    found = [f for f in self._methods(record.name, name, 0) if f.body is not None]
-                    if found:
-                        value = self.joined(self.enter(found[0], value.place, (), (), expr.span, state), state)
-                        break
-        return super().stream_value(value, expr, state)
+            for name in sorted(wanted) if record is not None else ():
+                assert record is not None
+                found = [f for f in self._methods(record.name, f"operator {name}", 0) if f.body is not None]
+                if found:
+                    return self.joined(self.enter(found[0], value.place, (), (), span, state), state)
+        return value
+
+    def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
+        values = super().roles(expr, state)
+        if "event" in values:
+            values["event"] = self._converted(values["event"], TypeRef("cudaEvent_t"), expr.span, state)
+        return values
+
+    def stream_value(self, value: Value, expr: Expr, state: State) -> int:
+        return super().stream_value(self._converted(value, TypeRef("cudaStream_t"), expr.span, state), expr, state)
