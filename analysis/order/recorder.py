@@ -61,7 +61,6 @@ class Frame:
     calls: tuple[Site, ...]
     scopes: list[dict[str, Place]]
     this: Place | None = None
-    loops_at_entry: int = 0
     returns: list[tuple[State, Value]] = field(default_factory=list)
     jumps: dict[str, list[State]] = field(default_factory=dict)  # goto label -> waiting states
     breaks: list[list[State]] = field(default_factory=list)
