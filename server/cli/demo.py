@@ -12,6 +12,9 @@ from stitchcuda.server.cli.dispatch import CommandModule
 from stitchcuda.server.cli.errors import CannotRun
 
 EXAMPLE = "vit"
+NEXT = """\
+Next: stitchcuda explain redundant-sync says what such a finding means and when its fix is safe; stitchcuda check and
+stitchcuda graph do the same for your own sources (files or folders); stitchcuda lsp shows it in an editor (README.md)."""
 NOT_YET = """\
 Not in this version: proposing and validating a faster program. What you saw comes from the source alone; nothing was
 built or run."""
@@ -27,9 +30,11 @@ def run(_: argparse.Namespace) -> int:
         raise CannotRun(f"{example} is missing; install stitchcuda again")
     path = _short(example)
     print(f"The example: {path}, the inference of a vision transformer, written the plain way.\n", flush=True)
+    print("What it does on the GPU, in the order of the program; the last part sums it up.\n", flush=True)
     graph_code = _type("graph", graph, [path])
+    print("What is wrong with that order, or waits for nothing: an error would be a wrong result, a hint costs time.\n")
     check_code = _type("check", check, [path])
-    print(NOT_YET)
+    print(f"{NEXT}\n\n{NOT_YET}")
     missing = {capability.name for capability in probe() if not capability.found}
     lacking = [shown for name, shown in (("nvcc", "CUDA compiler"), ("gpu", "GPU")) if name in missing]
     if lacking:

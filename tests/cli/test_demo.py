@@ -19,6 +19,7 @@ def test_it_shows_the_graph_and_the_findings(capfd: pytest.CaptureFixture[str]) 
     assert "`layernorm_kernel` runs on the default stream" in out
     assert "[redundant-sync, " in out
     assert "Not in this version" in out
+    assert out.index("$ stitchcuda check ") < out.index("Next: stitchcuda explain redundant-sync")
 
 
 def test_it_works_from_any_folder_and_writes_nothing_there(tmp_path: Path) -> None:
