@@ -62,10 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.baseline}: {len(shown)} findings", file=sys.stderr)
     shown = tuple(r for r in shown if r.fingerprint not in known)
     problems = tuple(dict.fromkeys((*found.problems, *plan.problems, *outcome.problems)))
-    _print(Report(shown, problems), arguments.format)
+    usable = not (found.unusable or plan.unusable)
+    _print(Report(shown, problems), arguments.format, usable)
     if arguments.fix:
         print(f"fixed {outcome.fixed} findings in {len(outcome.changed)} files", file=sys.stderr)
-    if found.unusable or plan.unusable:
+    if not usable:
         return 2
     if arguments.update_baseline:
         return 0
@@ -172,13 +173,13 @@ def _codes(lists: Sequence[str]) -> list[str]:
     return names
 
 
-def _print(report: Report, form: str) -> None:
+def _print(report: Report, form: str, usable: bool) -> None:
     if form == "json":
         sys.stdout.write(json.render(report))
     elif form == "sarif":
         from stitchcuda.server.cli.dispatch import version
 
-        sys.stdout.write(sarif.render(report, version=version()))
+        sys.stdout.write(sarif.render(report, version=version(), successful=usable))
     elif form == "github":
         sys.stdout.write(github.render(report))
     else:

@@ -16,7 +16,8 @@ _LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
 _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 
 
-def render(report: Report, *, version: str) -> str:
+def render(report: Report, *, version: str, successful: bool = True) -> str:
+    """`successful`: everything that was asked for by name could be checked."""
     numbers = {rule.code: k for k, rule in enumerate(RULES)}
     driver = {
         "name": "stitchcuda",
@@ -37,7 +38,7 @@ def render(report: Report, *, version: str) -> str:
         "columnKind": "unicodeCodePoints",
         "invocations": [
             {
-                "executionSuccessful": True,
+                "executionSuccessful": successful,
                 "toolExecutionNotifications": [_notification(problem) for problem in report.problems],
             }
         ],

@@ -95,6 +95,15 @@ def test_output_that_cannot_be_written(words: list[str]) -> None:
     assert done.stderr == "stitchcuda: the output cannot be written (No space left on device)\n"
 
 
+def test_sarif_says_that_a_named_file_was_not_checked(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("a.cu").write_text(RACE, encoding="utf-8")
+    Path("b.cu").write_bytes(b"\0\1")
+    for words, code, successful in ((["a.cu"], 1, True), (["a.cu", "b.cu"], 2, False)):
+        assert dispatch.main(["check", *words, "--format", "sarif"]) == code
+        (run,) = json.loads(capsys.readouterr().out)["runs"]
+        assert run["invocations"][0]["executionSuccessful"] is successful
+
+
 def test_output_that_was_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     Path("a.cu").write_text(RACE, encoding="utf-8")
     monkeypatch.setattr(sys, "stdout", None)
