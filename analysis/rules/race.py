@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
 from stitchcuda.analysis.order.machine import same_stream
-from stitchcuda.analysis.order.symbolic import ZERO
+from stitchcuda.analysis.order.symbolic import ZERO, symbol
 from stitchcuda.analysis.order.timeline import (
     Access,
     Buffer,
@@ -22,12 +22,24 @@ from stitchcuda.analysis.order.timeline import (
     Memory,
     Mode,
     Op,
+    Range,
     Shape,
     StreamKind,
     Timeline,
 )
 from stitchcuda.analysis.program.effects import kernel_effects
-from stitchcuda.analysis.program.ir import ApiKind, Program
+from stitchcuda.analysis.program.ir import (
+    ApiKind,
+    Assign,
+    Block,
+    Const,
+    Declare,
+    Evaluate,
+    Loop,
+    Name,
+    Program,
+    walk,
+)
 from stitchcuda.analysis.rules import wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Severity
 
@@ -128,7 +140,7 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     level = Confidence.CERTAIN
     freed = later.kind in MAY_WAIT and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
     if clash.same is not True and not freed:
-        level = weaker(level, _partial(timeline, later, clash))
+        level = weaker(level, _partial(program, timeline, earlier, later, clash))
     for op, access in ((earlier, clash.first), (later, clash.second)):
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
@@ -214,10 +226,14 @@ def _pairs(
                     yield other, first, op, second
 
 
-def _partial(timeline: Timeline, later: Op, clash: Conflict) -> Confidence:
+def _partial(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
-    from its start is `likely` to, and so is a host access within the range that a kernel works on; anything else may be
-    a partition that was not understood (halves, slots, fields)."""
+    from its start is `likely` to, and so is a host access within the range that a kernel works on, or a host loop over
+    all of what is written; anything else may be a partition that was not understood (halves, slots, fields)."""
+    if later.stream is None and _texts(later) <= _texts(earlier):
+        swept = _swept(program, timeline, later, clash.second.range)
+        if swept is not None and clash.first.range.stride is None and within(clash.first.range, swept):
+            return Confidence.LIKELY
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
     for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
@@ -229,6 +245,32 @@ def _partial(timeline: Timeline, later: Op, clash: Conflict) -> Confidence:
         elif array and walked.offset == ZERO and walked.shape is not Shape.SOME and anywhere.offset is None:
             return Confidence.LIKELY
     return Confidence.POSSIBLE
+
+
+def _swept(program: Program, timeline: Timeline, op: Op, touched: Range) -> Range | None:
+    """What a host access at `i` touches over all rounds of its loop `for (i = 0; i < n; ...)`."""
+    if op.loop is None or touched.offset is None or touched.extent is None:
+        return None
+    info = timeline.loops[op.loop]
+    function = program.functions.get(info.site.function)
+    if info.trip is None or info.unrolled or function is None or function.body is None:
+        return None
+    head = next((n for n in walk(function.body) if isinstance(n, Loop) and n.span[0] == info.site.span[0]), None)
+    start = head.init if head is not None else None
+    if isinstance(start, Block) and len(start.body) == 1:
+        start = start.body[0]
+    if isinstance(start, Declare):
+        name, first = start.name, start.init
+    elif isinstance(start, Evaluate) and isinstance(start.expr, Assign) and isinstance(start.expr.target, Name):
+        name, first = start.expr.target.name, start.expr.value
+    else:
+        return None
+    counter = symbol(f"{name}@{op.loop}")
+    step = touched.extent * counter
+    rest = touched.offset - step
+    if not isinstance(first, Const) or first.value != 0 or rest.symbols & counter.symbols:
+        return None
+    return replace(touched, offset=rest, extent=touched.extent * info.trip)
 
 
 def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:

@@ -101,7 +101,7 @@ def _candidate(given: RuleInput, wait: Op, work: int) -> bool:
     body = plain_statement(given, wait)
     if body is None or not wait.certain or line.cuts or checked_next(body, wait, given.program):
         return False
-    if wait.calls and promises_completion(body, wait):
+    if wait.calls and promises_completion(given.program, body, wait):
         return False
     printed = line.earlier[wait.id] & work
     return bool(wait.waits & work) and all(quiet(given.program, line, line.ops[k]) for k in members(printed))

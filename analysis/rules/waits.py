@@ -192,13 +192,28 @@ def plain_statement(given: RuleInput, wait: Op) -> Body | None:
     return None if _USED.search(re.sub(rb"//[^\n]*|/\*.*?\*/", b" ", lead, flags=re.DOTALL)) else body
 
 
-def promises_completion(body: Body, wait: Op) -> bool:
-    """The wait is the last thing its function does, or stands in a destructor: other callers may count on it."""
+def promises_completion(program: Program, body: Body, wait: Op) -> bool:
+    """The wait is the last device work of its function, but for tidying up, or stands in a destructor: other callers may
+    count on it."""
     if body.function.name.startswith("~") or body.function.body is None:
         return True
     outermost = edits.statements(body, wait.site.span)[0][0]
     behind = [s for s in body.function.body.body if s.span[0] >= outermost.span[1] and not isinstance(s, Return)]
-    return not behind
+    return not any(_goes_on(program, node) for statement in behind for node in walk(statement))
+
+
+def _goes_on(program: Program, node: Stmt | Expr) -> bool:
+    """More is done with the device, or by code that may: not the release of handles."""
+    if isinstance(node, Api):
+        return node.kind in EXPLICIT or node.kind in (
+            ApiKind.COPY,
+            ApiKind.MEMSET,
+            ApiKind.LIBRARY_CALL,
+            ApiKind.GRAPH_LAUNCH,
+        )
+    if isinstance(node, Call):
+        return any(uid in program.reaches_cuda for uid in program.by_name.get(_last(callee_name(node)), ()))
+    return isinstance(node, Launch)
 
 
 def checked_next(body: Body, wait: Op, program: Program) -> bool:
