@@ -239,8 +239,13 @@ class Launches(Expressions):
         return self.stream_for(identity, name, StreamKind.UNKNOWN, None)
 
     def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
-        """Evaluates the arguments, in order; streams and out-arguments are left to `stream_role` and `write_out`."""
-        return {role: self.evaluate(value, state) for role, value in expr.roles if role not in ("stream", "out")}
+        """Evaluates the arguments, in order; streams and out-arguments are left to `stream_role` and `write_out`. A device
+        variable is only named: the host does not read it (C9)."""
+        return {
+            role: self.evaluate(value, state)
+            for role, value in expr.roles
+            if role not in ("stream", "out") and not (role == "symbol" and isinstance(value, ir.Name))
+        }
 
 
 def merge_accesses(accesses: list[Access]) -> list[Access]:
