@@ -49,12 +49,13 @@ from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, race_finding, race
 
 CODE = "host-read-before-sync"
 _HOST_READ = frozenset({ApiKind.HOST_READ})
-_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.SYMBOL)
+_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
     for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, read_after_write):
-        if not polls(given.program, race.later):
+        named_only = race.buffer.memory is Memory.SYMBOL  # host code can name a device variable, but not read it
+        if not named_only and not polls(given.program, race.later):
             yield _finding(given, race, published=_published(given, race))
 
 
