@@ -651,3 +651,18 @@ def walk(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
         current = stack.pop()
         yield current
         stack.extend(reversed(list(children(current))))
+
+
+def walk_within(node: Expr | Stmt, span: Span) -> Iterator[Expr | Stmt]:
+    """The nodes whose span lies in `span`, parents first. A node's parts lie in its own span (bits of macro expansions apart), so
+    whole parts of the tree are passed over."""
+    low, high = span
+    stack: list[Expr | Stmt] = [node]
+    while stack:
+        current = stack.pop()
+        start, end = current.span
+        if end < low or start > high:
+            continue
+        if low <= start and end <= high:
+            yield current
+        stack.extend(reversed(list(children(current))))

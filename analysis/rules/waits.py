@@ -19,6 +19,7 @@ from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
     Binary,
+    Block,
     Call,
     Cast,
     Declare,
@@ -38,6 +39,7 @@ from stitchcuda.analysis.program.ir import (
     Stmt,
     children,
     walk,
+    walk_within,
 )
 from stitchcuda.analysis.rules import edits
 from stitchcuda.analysis.rules.edits import Body
@@ -263,7 +265,7 @@ def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) ->
     if function is None or function.body is None:
         return False
     low, high = first.span[1], last.span[0]
-    for loop in (n for n in walk(function.body) if isinstance(n, Loop)):
+    for loop in _loops(function.body):
         inside = edits.contains(loop.span, first.span), edits.contains(loop.span, last.span)
         if True in inside and (False in inside or low > high):
             low, high = min(low, loop.span[0]), max(high, loop.span[1])
@@ -293,9 +295,22 @@ class Names:
 def span_is_plain(program: Program, function: Function, span: Span, names: Names) -> bool:
     if function.body is None:
         return False
-    if any(_disturbs(program, node, set()) for node in walk(function.body) if edits.contains(span, node.span)):
+    if any(_disturbs(program, node, set()) for node in walk_within(function.body, span)):
         return False
-    return not any(_uses(node, names) for node in _host_nodes(function.body) if edits.contains(span, node.span))
+    return not any(_uses(node, names) for node in _host_nodes(function.body, span))
+
+
+def _loops(body: Block) -> tuple[Loop, ...]:
+    known = _loop_memo.get(id(body))
+    if known is None or known[0] is not body:
+        if len(_loop_memo) >= _MEMO_LIMIT:
+            _loop_memo.clear()
+        known = _loop_memo[id(body)] = (body, tuple(n for n in walk(body) if isinstance(n, Loop)))
+    return known[1]
+
+
+_loop_memo: dict[int, tuple[Block, tuple[Loop, ...]]] = {}  # a body's loops, while the body lives
+_MEMO_LIMIT = 4_000
 
 
 def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
@@ -313,12 +328,17 @@ def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
     return Names(frozenset(pointers), frozenset(symbols))
 
 
-def _host_nodes(node: Stmt | Expr) -> Iterator[Stmt | Expr]:
-    """What the host itself evaluates to use: not what it merely hands to launches and API calls."""
+def _host_nodes(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
+    """What the host itself evaluates to use within a span: not what it merely hands to launches and API calls."""
+    low, high = span
     stack = [node]
     while stack:
         current = stack.pop()
-        yield current
+        start, end = current.span
+        if end < low or start > high:
+            continue
+        if low <= start and end <= high:
+            yield current
         if not isinstance(current, (Launch, Api)):
             stack.extend(reversed(list(children(current))))
 
