@@ -10,26 +10,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program.ir import (
-    AddressOf,
     Api,
-    Assign,
     Block,
     Break,
     Case,
     Continue,
     Declare,
-    Deref,
     Evaluate,
     Expr,
     Function,
     Goto,
     If,
-    Index,
     Label,
     Lambda,
     Launch,
     Loop,
-    Member,
     Name,
     PreprocIf,
     Return,
@@ -43,6 +38,7 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.rules.finding import Edit, RuleInput
+from stitchcuda.analysis.rules.outline import outline
 
 _NOT_A_CHECK = frozenset(
     b"if while for switch return sizeof assert static_cast void int unsigned long bool auto decltype"
@@ -238,32 +234,13 @@ def visible(body: Body, expr: Expr, place: Span) -> bool:
     low, high = min(here[1], place[0]), max(here[0], place[0])
     for loop in (n for n in apart if isinstance(n, Loop)):  # another round may have changed it
         low, high = min(low, loop.span[0]), max(high, loop.span[1])
-    parents = _scopes(function)
-    for node in walk(function):
-        if isinstance(node, Declare) and node.name in names:
-            scope = parents[id(node)]
-            if contains(scope, here) != contains(scope, place):
-                return False
-        if isinstance(node, (Assign, AddressOf)) and low <= node.span[0] <= high:
-            target: Expr = node.target if isinstance(node, Assign) else node.operand
-            while isinstance(target, (Index, Member, Deref)):
-                target = target.operand if isinstance(target, Deref) else target.base
-            if isinstance(target, Name) and target.name in names:
-                return False
+    seen = outline(function)
+    for name in names:
+        if any(contains(scope, here) != contains(scope, place) for scope in seen.scopes.get(name, ())):
+            return False
+        if any(low <= start <= high for start in seen.written.get(name, ())):
+            return False
     return True
-
-
-def _scopes(function: Block) -> dict[int, Span]:
-    """For each declaration the span in which its name holds."""
-    found: dict[int, Span] = {}
-    stack: list[tuple[Stmt | Expr, Span]] = [(function, function.span)]
-    while stack:
-        node, scope = stack.pop()
-        if isinstance(node, Declare):
-            found[id(node)] = scope
-        opens = isinstance(node, (If, Loop, Switch, Lambda, Try)) or (isinstance(node, Block) and node.scope)
-        stack.extend((child, node.span if opens else scope) for child in children(node))
-    return found
 
 
 def replace(body: Body, span: Span, text: str) -> Edit:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.timeline import Op
-from stitchcuda.analysis.program.ir import Loop, Program, walk
+from stitchcuda.analysis.program.ir import Program
 from stitchcuda.analysis.rules.edits import contains
+from stitchcuda.analysis.rules.outline import outline
 
 
 def polls(program: Program, op: Op) -> bool:
@@ -13,9 +14,6 @@ def polls(program: Program, op: Op) -> bool:
     if function is None or function.body is None:
         return False
     return any(
-        isinstance(node, Loop)
-        and node.form in ("while", "do")
-        and node.condition is not None
-        and contains(node.condition.span, op.site.span)
-        for node in walk(function.body)
+        loop.form in ("while", "do") and loop.condition is not None and contains(loop.condition.span, op.site.span)
+        for loop in outline(function.body).loops
     )

@@ -19,7 +19,6 @@ from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
     Binary,
-    Block,
     Call,
     Cast,
     Declare,
@@ -28,7 +27,6 @@ from stitchcuda.analysis.program.ir import (
     Function,
     Index,
     Launch,
-    Loop,
     Member,
     Name,
     PreprocIf,
@@ -44,6 +42,7 @@ from stitchcuda.analysis.program.ir import (
 from stitchcuda.analysis.rules import edits
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
+from stitchcuda.analysis.rules.outline import outline
 
 EXPLICIT = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
 _RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # W8: the wait may be what makes them safe
@@ -265,7 +264,7 @@ def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) ->
     if function is None or function.body is None:
         return False
     low, high = first.span[1], last.span[0]
-    for loop in _loops(function.body):
+    for loop in outline(function.body).loops:
         inside = edits.contains(loop.span, first.span), edits.contains(loop.span, last.span)
         if True in inside and (False in inside or low > high):
             low, high = min(low, loop.span[0]), max(high, loop.span[1])
@@ -298,19 +297,6 @@ def span_is_plain(program: Program, function: Function, span: Span, names: Names
     if any(_disturbs(program, node, set()) for node in walk_within(function.body, span)):
         return False
     return not any(_uses(node, names) for node in _host_nodes(function.body, span))
-
-
-def _loops(body: Block) -> tuple[Loop, ...]:
-    known = _loop_memo.get(id(body))
-    if known is None or known[0] is not body:
-        if len(_loop_memo) >= _MEMO_LIMIT:
-            _loop_memo.clear()
-        known = _loop_memo[id(body)] = (body, tuple(n for n in walk(body) if isinstance(n, Loop)))
-    return known[1]
-
-
-_loop_memo: dict[int, tuple[Block, tuple[Loop, ...]]] = {}  # a body's loops, while the body lives
-_MEMO_LIMIT = 4_000
 
 
 def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
