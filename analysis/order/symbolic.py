@@ -21,6 +21,10 @@ class Poly:
     terms: tuple[tuple[Monomial, int], ...]
 
     def __add__(self, other: Poly) -> Poly:
+        if not other.terms:
+            return self
+        if not self.terms:
+            return other
         out = dict(self.terms)
         for mono, coeff in other.terms:
             out[mono] = out.get(mono, 0) + coeff
@@ -30,6 +34,8 @@ class Poly:
         return Poly(tuple((m, -c) for m, c in self.terms))
 
     def __sub__(self, other: Poly) -> Poly:
+        if self.terms == other.terms:
+            return ZERO
         return self + (-other)
 
     def __mul__(self, other: Poly) -> Poly:
@@ -105,9 +111,9 @@ ONE = number(1)
 
 def equal(a: Poly, b: Poly) -> bool | None:
     """True: always equal; False: never equal; None: not known."""
-    difference = a - b
-    if not difference.terms:
+    if a.terms == b.terms:
         return True
+    difference = a - b
     if difference.constant is not None:
         return False
     if (difference - ONE).nonnegative() or (-difference - ONE).nonnegative():
@@ -117,8 +123,12 @@ def equal(a: Poly, b: Poly) -> bool | None:
 
 def at_least(a: Poly, b: Poly) -> bool | None:
     """a >= b: True always, False never, None not known."""
-    if (a - b).nonnegative():
+    x, y = a.constant, b.constant
+    if x is not None and y is not None:
+        return x >= y
+    difference = a - b
+    if difference.nonnegative():
         return True
-    if (b - a - ONE).nonnegative():
+    if (-difference - ONE).nonnegative():
         return False
     return None
