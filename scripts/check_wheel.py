@@ -16,6 +16,7 @@ EXAMPLES = ("vit", "vit_expert")
 def expected() -> set[str]:
     """Paths in the wheel, from the files of the checkout."""
     paths = [path for part in PARTS for path in (ROOT / part).rglob("*")]
+    paths += (ROOT / "docs").glob("*.md")
     paths += (ROOT / "docs" / "rules").glob("*.md")
     paths += [path for name in EXAMPLES for path in (ROOT / "examples" / name).rglob("*")]
     files = [path.relative_to(ROOT).as_posix() for path in paths if path.is_file() and "__pycache__" not in path.parts]

@@ -98,9 +98,11 @@ class _Pool(Generic[Item, Out]):
             worker.pipe.close()
             fresh = self._start()
             worker.process, worker.pipe = fresh.process, fresh.pipe
-            return Problem(str(item), 0, f"the worker process ended (exit code {code})", "it is left out")
+            return Problem(
+                str(item), 0, f"the worker process ended (exit code {code})", "it is left out", internal=True
+            )
         if isinstance(result, _Raised):
-            return Problem(str(item), 0, f"internal error: {result.what}", "it is left out")
+            return Problem(str(item), 0, f"internal error: {result.what}", "it is left out", internal=True)
         return result  # type: ignore[no-any-return]
 
     def _end(self) -> None:

@@ -143,7 +143,7 @@ class Index:
             if self._strict:
                 raise
             file.module = None
-            problems.append(Problem(path, 0, f"internal error: {where(error)}", "the file is left out"))
+            problems.append(Problem(path, 0, f"internal error: {where(error)}", "the file is left out", internal=True))
         return file.module
 
     def _visible_macros(self, path: str) -> dict[str, cuda.MacroDef]:
@@ -192,7 +192,7 @@ class Index:
             function = program.functions[uid]
             line = sources[function.path].count(b"\n", 0, function.base) + 1 if function.path in sources else 0
             what = f"internal error in `{function.qualified}`: {where(error)}"
-            problems.append(Problem(function.path, line, what, "what starts there is left out"))
+            problems.append(Problem(function.path, line, what, "what starts there is left out", internal=True))
             return None
         sites = frozenset(op.site for op in timeline.ops)
         return _Entry(timeline, EntryFindings(found, sites))

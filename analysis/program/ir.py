@@ -488,6 +488,7 @@ class Problem:
     line: int  # 1-based; 0 when the whole file is meant
     what: str
     consequence: str
+    internal: bool = False  # an error of stitchcuda itself that was contained: the answer is not complete
 
 
 @dataclass(frozen=True, slots=True)

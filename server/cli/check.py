@@ -48,7 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: nothing at or above the bar, 1: something, 2: a path that was asked for could not be used."""
+    """0: nothing at or above the bar, 1: something, 2: a path that was asked for could not be used, or stitchcuda itself
+    failed on a part."""
     wanted = _selection(arguments)
     if arguments.update_baseline and not arguments.baseline:
         raise CannotRun("--update-baseline needs --baseline FILE to write to")
@@ -62,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{arguments.baseline}: {len(shown)} findings", file=sys.stderr)
     shown = tuple(r for r in shown if r.fingerprint not in known)
     problems = tuple(dict.fromkeys((*found.problems, *plan.problems, *outcome.problems)))
-    usable = not (found.unusable or plan.unusable)
+    usable = not (found.unusable or plan.unusable or any(p.internal for p in outcome.problems))
     _print(Report(shown, problems), arguments.format, usable)
     if arguments.fix:
         print(f"fixed {outcome.fixed} findings in {len(outcome.changed)} files", file=sys.stderr)

@@ -28,7 +28,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: the graph was printed, 2: a path or the function could not be used."""
+    """0: the graph was printed, 2: a path or the function could not be used, or stitchcuda itself failed on a part."""
     found = inputs.find(arguments.paths)
     plan = programs.plan(found.files, arguments.paths)
     # a file without CUDA is part of the program all the same: it may be named for what it defines
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.function is not None and not known:
         raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
     _print(builder.graph(), tuple(dict.fromkeys(problems)), arguments.format)
-    return 2 if found.unusable or plan.unusable else 0
+    return 2 if found.unusable or plan.unusable or any(p.internal for p in problems) else 0
 
 
 def _timelines(analysis: Analysis, function: str | None) -> Sequence[Timeline]:
