@@ -42,7 +42,9 @@ class Containers(Operations):
             listed = False
         values = [self.evaluate(a, state) for a in args]
         if not values:
-            self.set_count(state, obj, ZERO)
+            type = self.objects[obj].type
+            if type is None or plain(type.name) != "array":  # std::array has its elements from the start
+                self.set_count(state, obj, ZERO)
             return
         if listed:
             for k, value in enumerate(values):

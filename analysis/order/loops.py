@@ -61,10 +61,9 @@ class Loops(Statements):
             trip = self._range_length(stmt, state)
         host_only = self._host_only(stmt)
         period = 1 if host_only else self._period(stmt, counter)
-        if host_only:
-            concrete = trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt)
-        else:
-            concrete = trip is not None and trip <= self.options.unroll
+        concrete = trip is not None and trip <= self.options.unroll
+        if host_only and trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt):
+            concrete = True
         loop_id = self._loop_id(stmt, counter, trip, concrete or period > 1)
         if trip == 0:
             return [state]

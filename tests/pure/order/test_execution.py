@@ -314,3 +314,21 @@ def test_sizes_of_named_types() -> None:
     )
     sizes = [op.bytes.constant for op in result.timeline.ops if op.api == "cudaMalloc" and op.bytes is not None]
     assert sizes[-2:] == [800, 200]
+
+
+def test_every_element_of_a_small_array_is_visited_in_a_range_loop() -> None:
+    for declared in ("std::array<Lane, 3> lanes;", "Lane lanes[3];", "std::vector<Lane> lanes(3);"):
+        result = run(
+            declared
+            + """
+            for (auto& l : lanes) init(l);
+            for (auto& l : lanes) { a<<<1, 32, 0, l.s>>>(l.d); cudaMemcpyAsync(l.h, l.d, 4, cudaMemcpyDeviceToHost, l.s); }
+            float sum = 0;
+            for (auto& l : lanes) sum += l.h[0];""",
+            before="""struct Lane { cudaStream_t s; float* d; float* h; };
+            void init(Lane& l) { cudaStreamCreate(&l.s); cudaMalloc(&l.d, 128); cudaMallocHost(&l.h, 128); }
+            """,
+        )
+        streams = {op.stream for op in result.timeline.ops if op.kernel == "a"}
+        read = {a.buffer for op in result.host_reads() for a in op.accesses}
+        assert len(streams) == 3 and len(read) == 3, declared
