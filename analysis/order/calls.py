@@ -6,23 +6,20 @@ from dataclasses import replace
 
 from stitchcuda.analysis.order import host_library, packs
 from stitchcuda.analysis.order.arithmetic import key_of
-from stitchcuda.analysis.order.host_calls import HostCalls
+from stitchcuda.analysis.order.construction import Construction, Outcome
 from stitchcuda.analysis.order.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
-    EVENT_TYPES,
     SMART_POINTERS,
-    STREAM_TYPES,
     plain,
 )
 from stitchcuda.analysis.order.recorder import Frame
-from stitchcuda.analysis.order.state import State, merge
-from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import symbol
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.order.values import (
     Closure,
     Code,
-    Handle,
     Instance,
     Num,
     Place,
@@ -37,46 +34,14 @@ from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
-Outcome = tuple[State, Value]
-
-_WAITS = frozenset({ir.ApiKind.STREAM_SYNC, ir.ApiKind.DEVICE_SYNC, ir.ApiKind.EVENT_SYNC})
 SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
 PASSING_BODY = 400  # the same for functions that hand on memory
 
 
-class Calls(HostCalls):
-    """Layer of the executor: calls of the program's own functions."""
-
-    def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
-        """Executes the body of the function on top of the frame stack."""
-        raise NotImplementedError
-
+class Calls(Construction):
     def call(self, expr: ir.Call, state: State) -> Value:
         """A call inside an expression: its outcomes are merged into the one state."""
         return self.joined(self.call_outcomes(expr, state), state)
-
-    def joined(self, outcomes: list[Outcome], state: State) -> Value:
-        if not outcomes:
-            state.dead = True
-            return Unknown("dead")
-        current, value = outcomes[0]
-        for other, other_value in outcomes[1:]:
-            current = merge(current, other, self.fresh)
-            if other_value != value:
-                value = self._either(value, other_value)
-        if current is not state:
-            state.become(current)
-        return value
-
-    def _either(self, a: Value, b: Value) -> Value:
-        solid = (Pointer, Handle, Instance, Struct)
-        if isinstance(a, solid) != isinstance(b, solid):
-            return a if isinstance(a, solid) else b
-        if isinstance(a, Struct) and isinstance(b, Struct):
-            return a
-        return (
-            Num(symbol(self.fresh("phi"))) if isinstance(a, Num) and isinstance(b, Num) else Unknown(self.fresh("phi"))
-        )
 
     def call_outcomes(self, expr: ir.Call, state: State) -> list[Outcome]:
         """Every way the call can end; none when it does not return."""
@@ -279,49 +244,6 @@ class Calls(HostCalls):
                 return place
         return value
 
-    def new_local(self, name: str, type: TypeRef, span: Span, state: State) -> Place:
-        """The place of a new local variable, empty."""
-        obj = self.object_for(self.identity("local", span, name), name, type=type, origin="local")
-        place = Place(obj.id)
-        self.frame.scopes[-1][name] = place
-        state.clear_below(place)
-        return place
-
-    def bind_local(
-        self, name: str, type: TypeRef, span: Span, value: Value, state: State, moved: bool = False
-    ) -> Place:
-        """A new local variable (or parameter) holding a value; a container is copied unless it is `moved` in."""
-        if type.name == "auto" and not type.pointer:
-            if isinstance(value, Struct):
-                type = self.type_of(value.place) or type
-            elif isinstance(value, Instance):
-                type = self.objects[value.object].type or type
-        place = self.new_local(name, type, span, state)
-        if isinstance(value, Instance) and not type.pointer and not moved:
-            fresh = self.container(state, place, self.objects[value.object].type or type)
-            self.copy_container(state, value.object, fresh.object)
-        else:
-            self.store_value(state, place, value, type)
-        return place
-
-    def _initialise_member(self, this: Place | None, member: str, initial: Expr, state: State) -> None:
-        if this is None:
-            self.evaluate(initial, state)
-            return
-        place = this.field(member)
-        type = self.type_of(place)
-        if isinstance(initial, ir.Construct | ir.InitList):
-            args = initial.args if isinstance(initial, ir.Construct) else initial.items
-            if type is not None:
-                self.construct(place, type, args, state, initial.span)
-                return
-        if type is not None and type.reference:
-            target = self.locate(initial, state)
-            if target is not None:
-                state.store(place, Reference(target))
-                return
-        self.store_value(state, place, self.evaluate(initial, state))
-
     def _invoke_closure(self, closure: Closure, expr: ir.Call, state: State) -> list[Outcome]:
         function = self.program.functions[closure.function]
         if len(self.frames) >= self.options.max_depth or closure.node.space != "host":
@@ -424,9 +346,6 @@ class Calls(HostCalls):
                 return Num(symbol(self.fresh(name)))
         return Unknown(self.fresh(name))
 
-    def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
-        return resolve(self.program, self.frame.function.path, name, argc, record)
-
     def _method(self, expr: ir.Call, callee: ir.Member, state: State) -> list[Outcome]:
         place = self.locate(callee.base, state)
         if place is not None:
@@ -466,134 +385,3 @@ class Calls(HostCalls):
                 self.evaluate(a, state)
             return [(state, Unknown(self.fresh(callee.name)))]
         return self.unresolved(callee.name, expr, state)
-
-    def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
-        """Initialises a variable of class type, or a plain one, from constructor arguments."""
-        resolved = self.names.resolve(self.bound_type(type))
-        if resolved is None:
-            for a in args:
-                self.evaluate(a, state)
-            return
-        bare = plain(resolved.name)
-        if not resolved.pointer and bare in CONTAINERS | DEVICE_CONTAINERS and not resolved.dims:
-            instance = self.container(state, place, resolved)
-            state.clear_below(Place(instance.object))
-            self.fill_container(state, instance, args, span)
-            return
-        if bare == "dim3" and not resolved.pointer:
-            for axis, arg in zip("xyz", args, strict=False):
-                state.store(place.field(axis), self.evaluate(arg, state))
-            for axis in "xyz"[len(args) :]:
-                state.store(place.field(axis), Num(number(1)))
-            return
-        record = self.names.record(resolved)
-        if record is None:
-            values = [self.evaluate(a, state) for a in args]
-            self.call_backs(values, span, state)  # std::thread
-            if len(values) == 1:
-                self.store_value(state, place, values[0], resolved)
-            return
-        constructors = self._methods(record.name, plain(record.name), len(args))
-        constructors = tuple(f for f in constructors if f.body is not None)
-        if constructors:
-            self._defaults(place, record, state)
-            self.joined(self.enter(constructors[0], place, args, (), span, state), state)
-            return
-        if len(args) == 1 and not isinstance(args[0], ir.InitList):
-            value = self.evaluate(args[0], state)
-            if isinstance(value, Struct):
-                self.store_value(state, place, value)
-                return
-            self._defaults(place, record, state)
-            if record.fields:
-                self.store_value(state, place.field(record.fields[0].name), value)
-            return
-        self._defaults(place, record, state)
-        items = args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else args
-        names = args[0].names if len(args) == 1 and isinstance(args[0], ir.InitList) else ()
-        for position, item in enumerate(items):
-            named = names[position] if position < len(names) else None
-            field = named or (record.fields[position].name if position < len(record.fields) else None)
-            if field is None:
-                self.evaluate(item, state)
-            else:
-                self.initialise(place.field(field), self.type_of(place.field(field)), item, state)
-
-    def initialise(self, place: Place, type: TypeRef | None, init: Expr, state: State) -> None:
-        """`T x = init`."""
-        if isinstance(init, ir.InitList) and type is not None:
-            resolved = self.names.resolve(self.bound_type(type))
-            if resolved is not None and resolved.dims:
-                for k, item in enumerate(init.items):
-                    self.initialise(place.element(number(k)), self.type_of(place.element(number(k))), item, state)
-                return
-            self.construct(place, type, (init,), state, init.span)
-            return
-        self.store_value(state, place, self.evaluate(init, state), type)
-
-    def _defaults(self, place: Place, record: ir.Record, state: State) -> None:
-        """Default member initialisers."""
-        for declaration in record.fields:
-            if declaration.init is not None:
-                self.initialise(place.field(declaration.name), declaration.type, declaration.init, state)
-
-    def destroy(self, place: Place, state: State, span: Span) -> None:
-        """The destructor of a local at the end of its scope."""
-        type = self.names.resolve(self.bound_type(self.objects[place.object].type))
-        if type is None or type.reference:
-            return
-        if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
-            self._wait_of_deleter(place, type.args[1], state, span)
-            return
-        record = self.names.record(type)
-        if record is None:
-            return
-        destructors = [f for f in self._methods(record.name, "~" + plain(record.name), 0) if f.body is not None]
-        if destructors:
-            self.joined(self.enter(destructors[0], place, (), (), span, state), state)
-
-    def _wait_of_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span) -> None:
-        """A deleter of the program's own that waits is called with what the pointer holds. Others are left out: that the
-        pointer was moved away is not always seen."""
-        held = state.load(place)
-        record = self.names.record(self.names.resolve(self.bound_type(deleter)))
-        found = self._methods(record.name, "operator()", 1) if record is not None else ()
-        function = next((f for f in found if f.body is not None), None)
-        if held is None or held == Num(ZERO) or function is None or function.body is None:
-            return
-        if not any(isinstance(n, ir.Api) and n.kind in _WAITS for n in ir.walk(function.body)):
-            return
-        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], None))
-        self.executed.add(function.uid)
-        try:
-            param = function.params[0]
-            self.bind_local(param.name, param.type, param.span, held, state, moved=True)
-            outcomes = self.run_body(function.body, state)
-        finally:
-            self.frames.pop()
-        self.joined(outcomes, state)
-
-    def _converted(self, value: Value, type: TypeRef, span: Span, state: State) -> Value:
-        """An object of a wrapper class given where a stream or event is wanted: its conversion operator is called."""
-        wanted = STREAM_TYPES if type.name in STREAM_TYPES else EVENT_TYPES
-        if type.name not in wanted or type.pointer:
-            return value
-        if isinstance(value, Reference):
-            value = self.load(state, value.place)
-        if isinstance(value, Struct):
-            record = self.names.record(self.names.resolve(self.type_of(value.place)))
-            for name in sorted(wanted) if record is not None else ():
-                assert record is not None
-                found = [f for f in self._methods(record.name, f"operator {name}", 0) if f.body is not None]
-                if found:
-                    return self.joined(self.enter(found[0], value.place, (), (), span, state), state)
-        return value
-
-    def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
-        values = super().roles(expr, state)
-        if "event" in values:
-            values["event"] = self._converted(values["event"], TypeRef("cudaEvent_t"), expr.span, state)
-        return values
-
-    def stream_value(self, value: Value, expr: Expr, state: State) -> int:
-        return super().stream_value(self._converted(value, TypeRef("cudaStream_t"), expr.span, state), expr, state)

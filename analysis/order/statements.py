@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate
-from stitchcuda.analysis.order.calls import Calls, Outcome
+from stitchcuda.analysis.order.calls import Calls
+from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.state import State, differences, merge
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value
