@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from lsprotocol import types as t
 from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, Position, carry
-from stitchcuda.server.facts import FileFacts, Place, PlacedEdit, PlacedFinding
+from stitchcuda.server.engine.facts import FileFacts, Place, PlacedEdit, PlacedFinding
 from stitchcuda.server.settings import CONFIDENCES, Settings
 
 SOURCE = "stitchcuda"

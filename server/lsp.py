@@ -17,10 +17,10 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server import lifetime, sources
-from stitchcuda.server.analyses import COMMAND, Analyses
 from stitchcuda.server.convert import View
 from stitchcuda.server.documents import Documents
-from stitchcuda.server.facts import FileFacts
+from stitchcuda.server.engine.analyses import COMMAND, Analyses
+from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.features import (
     code_action,
     code_lens,

@@ -31,7 +31,7 @@ def port(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     # The analysis process warms up while this one imports the protocol's types (0.4 s).
-    from stitchcuda.server.analyses import start_process
+    from stitchcuda.server.engine.analyses import start_process
 
     process = start_process()
     from stitchcuda.server.lsp import build_server, run_stdio, run_tcp

@@ -16,7 +16,7 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.convert import View, from_range, shown_findings, to_diagnostic, to_workspace_edit
-from stitchcuda.server.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
+from stitchcuda.server.engine.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
 from stitchcuda.server.features.diagnostics import href
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
-from stitchcuda.server.facts import FunctionFact
+from stitchcuda.server.engine.facts import FunctionFact
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer

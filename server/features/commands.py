@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from stitchcuda.server.analyses import EngineUnavailable
+from stitchcuda.server.engine.analyses import EngineUnavailable
 from stitchcuda.server.features.code_action import STITCH_DISABLED
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.convert import View
-from stitchcuda.server.facts import FunctionFact
+from stitchcuda.server.engine.facts import FunctionFact
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.convert import from_position
-from stitchcuda.server.facts import LaunchFact
+from stitchcuda.server.engine.facts import LaunchFact
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer

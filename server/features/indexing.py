@@ -7,8 +7,8 @@ import os
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
+from stitchcuda.server.engine.messages import Indexing
 from stitchcuda.server.jobs import Job
-from stitchcuda.server.messages import Indexing
 from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:

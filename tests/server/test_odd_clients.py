@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.analysis.syntax.text import Change
-from stitchcuda.server.analyses import start_process
 from stitchcuda.server.documents import Documents
+from stitchcuda.server.engine.analyses import start_process
 from stitchcuda.server.sources import read_file
 
 from tests.server.client import FAKE, REAL

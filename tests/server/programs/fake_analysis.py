@@ -1,6 +1,6 @@
 """The analysis process with the fake engine."""
 
-from stitchcuda.server.analysis_process import serve
+from stitchcuda.server.engine.process import serve
 
 from tests.server.programs.fake_engine import FakeIndex
 

@@ -18,8 +18,8 @@ from typing import IO
 
 from stitchcuda.analysis.syntax.text import Document, hull
 from stitchcuda.server.documents import Documents
-from stitchcuda.server.facts import FileFacts
-from stitchcuda.server.messages import (
+from stitchcuda.server.engine.facts import FileFacts
+from stitchcuda.server.engine.messages import (
     LENGTH,
     Check,
     DiskChanged,
@@ -42,7 +42,7 @@ from stitchcuda.server.transport import PipeReader, PipeWriter
 
 log = logging.getLogger(__name__)
 
-COMMAND = (sys.executable, "-m", "stitchcuda.server.analysis_process")
+COMMAND = (sys.executable, "-m", "stitchcuda.server.engine.process")
 _STUCK_SECONDS = 120.0  # a check that takes longer is ended by ending the process
 _FAILED_STARTS = 5
 _CRASHES_PER_TEXT = 2  # after that a text is left alone until it changes

@@ -1,4 +1,4 @@
-"""The analysis process: `python -m stitchcuda.server.analysis_process`, a child of the server that does all analysis.
+"""The analysis process: `python -m stitchcuda.server.engine.process`, a child of the server that does all analysis.
 
 A process and not a thread, because parsing and analysing hold the interpreter's lock and would stop the event loop
 (docs/adr/0004-analysis-in-a-child-process.md).
@@ -20,9 +20,9 @@ from typing import Any
 
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.server import sources
-from stitchcuda.server.facts import FileFacts
-from stitchcuda.server.inbox import Inbox
-from stitchcuda.server.messages import (
+from stitchcuda.server.engine.facts import FileFacts
+from stitchcuda.server.engine.inbox import Inbox
+from stitchcuda.server.engine.messages import (
     Check,
     DiskChanged,
     EditedText,
@@ -238,7 +238,7 @@ class AnalysisProcess:
             self._send(Indexing(root, total, total))
 
     def _analyse(self, program: Program, path: str, cancel: threading.Event) -> None:
-        from stitchcuda.server.placing import place_findings
+        from stitchcuda.server.engine.placing import place_findings
 
         began = time.perf_counter()
         analysis = program.index.analyse(cancel.is_set)
@@ -255,7 +255,7 @@ class AnalysisProcess:
 
     def send_outlines(self) -> None:
         """Sends the launches and functions of what was analysed since the last call: when nobody waits for findings."""
-        from stitchcuda.server.placing import place_outline
+        from stitchcuda.server.engine.placing import place_outline
 
         waiting, self._outlines = self._outlines, {}
         for program, revisions in waiting.values():
@@ -269,7 +269,7 @@ class AnalysisProcess:
             self._send(Outline(same, facts))
 
     def _graph(self, request: GraphText) -> None:
-        from stitchcuda.server.placing import graph_text
+        from stitchcuda.server.engine.placing import graph_text
 
         try:
             program = self._programs_with(request.path)[0]
@@ -329,7 +329,7 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
 
 def _warm_up(index: Any) -> None:
     """Loads grammars, queries and tables before the first file is opened, while the editor still starts."""
-    from stitchcuda.server.placing import place_findings, place_outline
+    from stitchcuda.server.engine.placing import place_findings, place_outline
 
     program = b"__global__ void k(int *p) { p[0] = 1; }\nint main() { int *p; cudaMalloc(&p, 4); k<<<1, 1>>>(p); }\n"
     index.put("warm-up.cu", program)

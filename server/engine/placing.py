@@ -14,7 +14,7 @@ from stitchcuda.analysis.order.timeline import Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
 from stitchcuda.analysis.rules.finding import Finding
 from stitchcuda.analysis.syntax.text import LineIndex
-from stitchcuda.server.facts import (
+from stitchcuda.server.engine.facts import (
     FileFacts,
     FunctionFact,
     LaunchFact,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 
-from stitchcuda.server.messages import LENGTH, Check, GraphText, Request, StopIndexing, unpack
+from stitchcuda.server.engine.messages import LENGTH, Check, GraphText, Request, StopIndexing, unpack
 
 
 class Inbox:

@@ -10,7 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from stitchcuda.server.facts import FileFacts
+from stitchcuda.server.engine.facts import FileFacts
 
 LENGTH = struct.Struct(">Q")
 
