@@ -36,8 +36,11 @@ def test_readme_has_one_command_for_each_promise(marker: str) -> None:
     assert line.startswith("python3 -m venv .venv && ")
 
 
-def test_ci_runs_the_command_of_the_readme() -> None:
-    assert "<!-- test command -->" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", ["run", "test"])
+def test_ci_runs_the_commands_of_the_readme(name: str) -> None:
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert f"readme_command {name} " in script and "<!-- $1 command -->" in script
+    assert f"<!-- {name} command -->" in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("document", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *PAGES])
