@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 from stitchcuda.analysis.order import host_library, packs
 from stitchcuda.analysis.order.arithmetic import key_of
@@ -148,18 +149,22 @@ class Calls(Construction):
         self.frames.append(frame)
         self.executed.add(function.uid)
         try:
-            for param, value in bound:
-                if not param.name:
-                    continue
-                if isinstance(value, Place):
-                    frame.scopes[0][param.name] = value
-                else:
-                    self.bind_local(param.name, param.type, param.span, value, state, moved=True)
+            self._bind(bound, state, moved=True)
             for member, initial in function.initializers:
                 self._initialise_member(this, member, initial, state)
             return self.run_body(function.body, state)
         finally:
             self.frames.pop()
+
+    def _bind(self, bound: list[tuple[ir.Param, Value | Place]], state: State, moved: bool) -> None:
+        """The parameters of the function on top of the stack: places are shared with the caller, values are its own."""
+        for param, given in bound:
+            if not param.name:
+                continue
+            if isinstance(given, Place):
+                self.frame.scopes[-1][param.name] = given
+            else:
+                self.bind_local(param.name, param.type, param.span, given, state, moved)
 
     def call_backs(self, values: list[Value], span: Span, state: State) -> None:
         """A function of the program was handed to code that is not followed: a thread, an event loop, an exit handler. It
@@ -196,13 +201,12 @@ class Calls(Construction):
             self.executed.add(function.uid)
             try:
                 following = values[position + 1 :]
+                bound: list[tuple[ir.Param, Value | Place]] = []
                 for k, param in enumerate(params):
                     given = following[k] if k < len(following) else Unknown(self.fresh(param.name))
                     target = self.place_of_value(given) if param.type.reference else None
-                    if target is not None:
-                        frame.scopes[-1][param.name] = target
-                    else:
-                        self.bind_local(param.name, param.type, param.span or span, given, aside, moved=True)
+                    bound.append((param, given if target is None else target))
+                self._bind(bound, aside, moved=True)
                 self.run_body(body, aside)
             finally:
                 self.frames.pop()
@@ -256,11 +260,7 @@ class Calls(Construction):
         frame = Frame(function, (*self.frame.calls, self.site(expr.span)), [dict(closure.scope), {}], this)
         self.frames.append(frame)
         try:
-            for param, value in values:
-                if isinstance(value, Place):
-                    frame.scopes[-1][param.name] = value
-                else:
-                    self.bind_local(param.name, param.type, param.span or expr.span, value, state)
+            self._bind(values, state, moved=False)
             return self.run_body(closure.node.body, state)
         finally:
             self.frames.pop()
@@ -294,10 +294,9 @@ class Calls(Construction):
         target = TypeRef(type.name, type.args)
         return (type.pointer > 0 or type.reference) and self.names.record(self.names.resolve(target)) is not None
 
-    @property
+    @cached_property
     def _sizes(self) -> dict[str, int]:
-        known: dict[str, int] = self.__dict__.setdefault("_body_sizes", {})
-        return known
+        return {}
 
     def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
         """A host-only function that is not followed: what it reads and writes through its parameters."""
@@ -358,8 +357,6 @@ class Calls(Construction):
         if isinstance(value, Instance):
             result = self.container_method(state, value, callee.name, expr.args, expr.span)
             if result is not None:
-                if isinstance(result, Reference):
-                    return [(state, result)]
                 return [(state, result)]
         target = place
         if isinstance(value, Struct):

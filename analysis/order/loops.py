@@ -11,6 +11,7 @@ A loop is taken to run at least once: the path around it does no device work and
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.machine import Done
@@ -334,10 +335,9 @@ class Loops(Statements):
                 return True
         return False
 
-    @property
+    @cached_property
     def _host_loops(self) -> dict[int, bool]:
-        known: dict[int, bool] = self.__dict__.setdefault("_host_loop_memo", {})
-        return known
+        return {}
 
     def _havoc(self, stmt: ir.Loop, state: State, counter: Counter | None) -> None:
         """Numbers that the loop changes are unknown at the head of an arbitrary iteration; handles keep their value,
@@ -375,10 +375,9 @@ class Loops(Statements):
             if isinstance(n, ir.Assign) and n.op in ("+", "-") and isinstance(n.target, ir.Name)
         )
 
-    @property
+    @cached_property
     def _assigned_memo(self) -> dict[int, frozenset[str]]:
-        known: dict[int, frozenset[str]] = self.__dict__.setdefault("_assigned_names", {})
-        return known
+        return {}
 
     # ----------------------------------------------------------------------------------------------- waits for a family
 

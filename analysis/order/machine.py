@@ -40,11 +40,10 @@ def uncertain(done: Done) -> Done:
 
 @dataclass(frozen=True, slots=True)
 class EventState:
-    """The snapshot that the last record took (E1). `recorded`: a record precedes on every path (True), on some (None)."""
+    """The snapshot that the last record took (E1); empty before any record."""
 
     done: Done = NOTHING
     records: tuple[int, ...] = ()
-    recorded: bool | None = False
     capture: int | None = None  # the CUDA graph being captured when it was recorded
 
 
@@ -181,14 +180,13 @@ class Machine:
         self._issued(state, op, device)
         return placed
 
-    def host(self, state: OrderState, op: int, device: int | None = None, waits: Done = NOTHING) -> Placed:
-        """An op that the host performs itself (an access, an allocation, a wait). What it `waits` for is complete before
-        it returns."""
+    def host(self, state: OrderState, op: int, device: int | None = None) -> Placed:
+        """An op that the host performs itself (an access, an allocation, a wait)."""
         before = state.host
         reasons = [(t, "host_wait") for t in state.host_tail]
         placed = Placed(before, state.earlier, self._reduce(op, reasons))
         self._issued(state, op, device)
-        state.host = (before | waits).with_op(op)
+        state.host = before.with_op(op)
         return placed
 
     def host_waits_for(self, state: OrderState, op: int, done: Done, blockers: Iterable[int]) -> tuple[Edge, ...]:
@@ -206,7 +204,7 @@ class Machine:
 
     def may_have_waited(self, state: OrderState) -> None:
         """A call that could not be resolved ran: it may have waited for everything."""
-        state.host = Done(state.host.must, state.host.may | state.earlier)
+        state.host |= Done(0, state.earlier)
 
     # ------------------------------------------------------------------------------------------------------ host waits
 
@@ -236,8 +234,6 @@ class Machine:
                 tails += state.tails.get(other_id, ())
             elif same is None or (stream.kind is StreamKind.LEGACY and other.blocking is None):
                 done |= uncertain(other_done)
-        if stream.blocking and stream.kind is not StreamKind.LEGACY and tails == []:
-            done |= NOTHING
         return done, tuple(dict.fromkeys(tails))
 
     def event_work(self, state: OrderState, event: int) -> tuple[Done, tuple[int, ...]]:
@@ -250,7 +246,7 @@ class Machine:
     def record(self, state: OrderState, op: int, stream_id: int, event: int, device: int | None) -> Placed:
         """E1: the event now stands for the stream's work so far; later waits see this record only."""
         placed = self.enqueue(state, op, stream_id, device)
-        state.events[event] = EventState(placed.before.with_op(op), (op,), True, placed.graph)
+        state.events[event] = EventState(placed.before.with_op(op), (op,), placed.graph)
         return placed
 
     # --------------------------------------------------------------------------------------------------------- capture
@@ -336,9 +332,8 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
     events = {}
     for e in a.events.keys() | b.events.keys():
         x, y = a.events.get(e, EventState()), b.events.get(e, EventState())
-        recorded = x.recorded if x.recorded == y.recorded else None
         capture = x.capture if x.capture == y.capture else None
-        events[e] = EventState(done(x.done, y.done), union(x.records, y.records), recorded, capture)
+        events[e] = EventState(done(x.done, y.done), union(x.records, y.records), capture)
     bits = {d: a.device_bits.get(d, 0) | b.device_bits.get(d, 0) for d in a.device_bits.keys() | b.device_bits.keys()}
     return OrderState(
         a.earlier | b.earlier,

@@ -14,7 +14,6 @@ from stitchcuda.analysis.order.values import (
     Identity,
     Num,
     Pointer,
-    Text,
     Unknown,
     Value,
 )
@@ -63,7 +62,8 @@ class Operations(Transfers):
         values = self.roles(expr, state)
         flags = values.get("flags", NULL)
         known = flags.value.constant if isinstance(flags, Num) else None
-        name = self._out_name(expr, state)
+        out = self.out_place(expr, state)
+        name = self.out_name(expr, out)
         if expr.kind is ApiKind.STREAM_CREATE:
             blocking = None if known is None else not known & STREAM_NON_BLOCKING  # O5
             text = "" if known is None or "flags" not in values else ("cudaStreamNonBlocking" if not blocking else "")
@@ -74,7 +74,7 @@ class Operations(Transfers):
             timing = None if known is None else not known & EVENT_DISABLE_TIMING
             made = Handle("event", self.event_for(self.identity("event", expr.span), name, timing))
             self.emit_host(state, expr.kind, expr.name, expr.span, event=made.id)
-        return self.write_out(expr, made, state)
+        return self.store_out(expr, out, made, state)
 
     def _destroy(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)  # W6: not a wait
@@ -198,7 +198,7 @@ class Operations(Transfers):
             stream = self.stream_role(expr, state) if expr.role("stream") is not None else None
             written = expr.role("event")
             event = self.event_value(values.get("event", NULL), written) if written is not None else None
-            state.order.host = Done(state.order.host.must, state.order.host.may | state.order.earlier)
+            self.machine.may_have_waited(state.order)
             op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
             self.queries[self.site(expr.span)] = op
             return Num(symbol(self.fresh("query")))
@@ -274,7 +274,8 @@ class Operations(Transfers):
             case ApiKind.DEVICE_POINTER:
                 source = values.get("src", Unknown(self.fresh("pointer")))
                 if "symbol" in expr.flags:
-                    source = self._symbol_pointer(expr, state) or source
+                    symbol_place = self.symbol_place(expr.role("src"))
+                    source = Pointer(symbol_place, True, ZERO, None) if symbol_place is not None else source
                 elif isinstance(source, Pointer):
                     obj = self.objects[source.place.object]
                     if obj.memory == Memory.PINNED.value:  # C12: the device reaches it from here on
@@ -302,16 +303,6 @@ class Operations(Transfers):
                     return Unknown(self.fresh("value"))
         return NULL
 
-    def _symbol_pointer(self, expr: ir.Api, state: State) -> Value | None:
-        named = expr.role("src")
-        while isinstance(named, ir.Cast | ir.AddressOf):
-            named = named.operand
-        if isinstance(named, ir.Name):
-            place = self.variable(named.name)
-            if place is not None:
-                return Pointer(place, True, ZERO, None)
-        return None
-
     def _write_unknown(self, out: Expr, state: State) -> None:
         target = out.operand if isinstance(out, ir.AddressOf) else None
         place = self.locate(target, state) if target is not None else self.pointed(self.evaluate(out, state), state)
@@ -320,6 +311,3 @@ class Operations(Transfers):
             type = self.names.resolve(self.bound_type(self.type_of(place)))
             if type is not None and type.name in ("int", "size_t", "unsigned", "unsigned int") and not type.pointer:
                 state.store(place, Num(symbol(self.fresh("n"))))
-
-    def text_of(self, value: Value) -> str:
-        return value.value if isinstance(value, Text) else key_of(value)

@@ -372,6 +372,10 @@ class Recorder:
         self.edges += self.machine.host_waits_for(state.order, op, done, blockers)
         state.host_ops.clear()
 
+    def done_before(self, op: int) -> Done:
+        """What is complete when an op starts."""
+        return Done(self.before[op], self.before[op] | self.may[op])
+
     def stage_host(self, state: State, op: int, done: Done) -> None:
         """C1: the host waits in `op` for what precedes it; `op` itself may go on."""
         self.ops[op] = replace(self.ops[op], waits=done.must & ~(1 << op))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate
 from stitchcuda.analysis.order.calls import Calls
 from stitchcuda.analysis.order.construction import Outcome
@@ -302,10 +304,9 @@ class Statements(Calls):
                         counts[test] = counts.get(test, 0) + 1
         return any(counts.get(test, 0) > 1 for test in _tests(condition))
 
-    @property
+    @cached_property
     def _tested(self) -> dict[str, dict[str, int]]:
-        known: dict[str, dict[str, int]] = self.__dict__.setdefault("_tested_names", {})
-        return known
+        return {}
 
     def _switch(self, stmt: ir.Switch, states: list[State]) -> list[State]:
         frame = self.frame

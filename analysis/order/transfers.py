@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from stitchcuda.analysis.order.arithmetic import NULL
 from stitchcuda.analysis.order.launches import Launches
-from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number
@@ -22,7 +22,7 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import ApiKind, TypeRef
+from stitchcuda.analysis.program.ir import ApiKind
 
 COPY_KINDS = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d"}
 HOST_MEMORY = frozenset({Memory.PINNED, Memory.PAGEABLE})
@@ -33,20 +33,18 @@ HOST_ALLOC_MAPPED = 2
 class Transfers(Launches):
     """Layer of the executor: allocations, releases, copies and fills."""
 
-    def _out_name(self, expr: ir.Api, state: State) -> str:
+    def out_place(self, expr: ir.Api, state: State) -> Place | None:
+        """The variable that the out-argument points to; None when it is not known or the API has none."""
         out = expr.role("out")
         while isinstance(out, ir.Cast):
             out = out.operand
         if isinstance(out, ir.AddressOf):
-            place = self.locate(out.operand, state)
-            if place is not None:
-                return self.display(place)
-        elif out is not None:
-            value = self.evaluate(out, state)
-            place = self.pointed(value, state)
-            if place is not None:
-                return self.display(place)
-        return self._given_name(expr)
+            return self.locate(out.operand, state)
+        return None if out is None else self.pointed(self.evaluate(out, state), state)
+
+    def out_name(self, expr: ir.Api, place: Place | None) -> str:
+        """What the made object is called: after the variable that receives it, else as the frontend says."""
+        return self._given_name(expr) if place is None else self.display(place)
 
     @staticmethod
     def _given_name(expr: ir.Api) -> str:
@@ -56,14 +54,13 @@ class Transfers(Launches):
 
     def write_out(self, expr: ir.Api, value: Value, state: State) -> Value:
         """Stores through the out-argument; an API that returns its object gives it back instead."""
-        out = expr.role("out")
-        if out is None or "returns" in expr.flags:
+        returns = expr.role("out") is None or "returns" in expr.flags
+        return value if returns else self.store_out(expr, self.out_place(expr, state), value, state)
+
+    def store_out(self, expr: ir.Api, place: Place | None, value: Value, state: State) -> Value:
+        """`write_out` when the place is known already."""
+        if expr.role("out") is None or "returns" in expr.flags:
             return value
-        while isinstance(out, ir.Cast):
-            out = out.operand
-        place = self.locate(out.operand, state) if isinstance(out, ir.AddressOf) else None
-        if place is None and not isinstance(out, ir.AddressOf):
-            place = self.pointed(self.evaluate(out, state), state)
         if place is not None:
             self.store_value(state, place, value)
         return NULL
@@ -71,12 +68,17 @@ class Transfers(Launches):
     def _poly(self, value: Value | None) -> Poly | None:
         return value.value if isinstance(value, Num) else None
 
+    def _byte_count(self, values: dict[str, Value]) -> Poly | None:
+        """The bytes of a call, given as such or as rows of a width."""
+        size = self._poly(values.get("bytes"))
+        if size is not None:
+            return size
+        width, height = self._poly(values.get("width")), self._poly(values.get("height"))
+        return None if width is None or height is None else width * height
+
     def _allocate(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
-        size = self._poly(values.get("bytes"))
-        if size is None:
-            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
-            size = None if width is None or height is None else width * height
+        size = self._byte_count(values)
         flags = self._poly(values.get("flags"))
         memory = Memory.DEVICE
         if expr.kind is ApiKind.HOST_ALLOC:
@@ -84,7 +86,8 @@ class Transfers(Launches):
             memory = Memory.MAPPED if mapped else Memory.PINNED
         elif "managed" in expr.flags:
             memory = Memory.MANAGED
-        name = self._out_name(expr, state)
+        out = self.out_place(expr, state)
+        name = self.out_name(expr, out)
         pooled = "pooled" in expr.flags
         obj = self.object_for(
             self.identity("alloc", expr.span), name, origin="alloc", memory=memory, size=size,
@@ -100,25 +103,13 @@ class Transfers(Launches):
             obj.alloc_op = op
             self.refresh_buffer(obj.id)
         type = None
-        if expr.role("out") is not None and "returns" not in expr.flags:
-            type = self._pointee_of_out(expr, state)
+        if out is not None and "returns" not in expr.flags:
+            type = pointee_of_container(self.names.resolve(self.bound_type(self.type_of(out))))
         if obj.type is None:
             obj.type = type
         element = self.size(type)
         pointer = Pointer(Place(obj.id), True, ZERO, element.constant if element is not None else None)
-        return self.write_out(expr, pointer, state)
-
-    def _pointee_of_out(self, expr: ir.Api, state: State) -> TypeRef | None:
-        out = expr.role("out")
-        while isinstance(out, ir.Cast):
-            out = out.operand
-        place = self.locate(out.operand, state) if isinstance(out, ir.AddressOf) else None
-        if place is None and out is not None and not isinstance(out, ir.AddressOf):
-            place = self.pointed(self.evaluate(out, state), state)
-        if place is None:
-            return None
-        type = self.names.resolve(self.bound_type(self.type_of(place)))
-        return pointee_of_container(type)
+        return self.store_out(expr, out, pointer, state)
 
     def _release(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
@@ -184,10 +175,7 @@ class Transfers(Launches):
             src_value = self._symbol_operand(expr, values, state)
         dst, dst_memory, dst_offset = self._memory_of(dst_value)
         src, src_memory, src_offset = self._memory_of(src_value)
-        size = self._poly(values.get("bytes"))
-        if size is None and "2d" in expr.flags:
-            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
-            size = None if width is None or height is None else width * height
+        size = self._byte_count(values)
         extent = None if {"2d", "3d", "array"} & expr.flags else size  # pitched rows: bytes are not contiguous
         direction = self._direction(expr, values.get("kind"), dst_memory, src_memory)
         dst_memory, src_memory = _assumed(direction, dst_memory, src_memory)
@@ -225,7 +213,7 @@ class Transfers(Launches):
         """What the host knows when the call returns."""
         if self.ops[op].graph is not None:
             return  # G1: only recorded
-        before = Done(self.before[op], self.before[op] | self.may[op])
+        before = self.done_before(op)
         done = before.with_op(op)
         if direction == "h2h":  # C5
             self.block_host(state, op, done, ())
@@ -239,12 +227,12 @@ class Transfers(Launches):
             elif direction == "d2d":  # C4: the host does not wait
                 pass
             else:  # direction not known: it may have waited
-                state.order.host = Done(state.order.host.must, state.order.host.may | done.may)
+                state.order.host |= uncertain(done)
         elif (direction in ("h2d", "") and src in MAYBE_PAGEABLE) or (
             direction in ("d2h", "") and dst in MAYBE_PAGEABLE
         ):
             # C6: it might have been synchronous
-            state.order.host = Done(state.order.host.must, state.order.host.may | done.may)
+            state.order.host |= uncertain(done)
 
     def _direction(self, expr: ir.Api, kind: Value | None, dst: Memory, src: Memory) -> str:
         for direction in ("h2d", "d2h", "d2d", "h2h"):
@@ -265,16 +253,18 @@ class Transfers(Launches):
             "h" if dst in HOST_MEMORY or dst is Memory.MAPPED else "d"
         )
 
-    def _symbol_operand(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:
-        """C9: the variable that a to-symbol or from-symbol copy names."""
-        named = expr.role("symbol")
+    def symbol_place(self, named: ir.Expr | None) -> Place | None:
+        """The device variable that an argument names."""
         while isinstance(named, ir.Cast | ir.AddressOf):
             named = named.operand
-        if isinstance(named, ir.Name):
-            place = self.variable(named.name)
-            if place is not None:
-                offset = self._poly(values.get("offset")) if "offset" in values else ZERO
-                return Pointer(place, True, offset, 1)
+        return self.variable(named.name) if isinstance(named, ir.Name) else None
+
+    def _symbol_operand(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:
+        """C9: the variable that a to-symbol or from-symbol copy names."""
+        place = self.symbol_place(expr.role("symbol"))
+        if place is not None:
+            offset = self._poly(values.get("offset")) if "offset" in values else ZERO
+            return Pointer(place, True, offset, 1)
         return values.get("symbol", Unknown(self.fresh("symbol")))
 
     def _returned_array(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:
@@ -291,10 +281,7 @@ class Transfers(Launches):
         stream = self.stream_role(expr, state)
         target = values.get("dst", values.get("ptr"))
         dst, memory, offset = self._memory_of(target)
-        size = self._poly(values.get("bytes"))
-        if size is None and "2d" in expr.flags:
-            width, height = self._poly(values.get("width")), self._poly(values.get("height"))
-            size = None if width is None or height is None else width * height
+        size = self._byte_count(values)
         mode = Mode.READ if expr.kind is ApiKind.PREFETCH else Mode.WRITE  # C11: moves pages, changes nothing
         extent = None if {"2d", "3d"} & expr.flags else size
         accesses: tuple[Access, ...] = ()
@@ -313,8 +300,7 @@ class Transfers(Launches):
             certain=dst is not None,
         )
         if "async" not in expr.flags and memory is Memory.PINNED and self.ops[op].graph is None:  # C8
-            done = Done(self.before[op], self.before[op] | self.may[op]).with_op(op)
-            self.block_host(state, op, done, ())
+            self.block_host(state, op, self.done_before(op).with_op(op), ())
         return NULL
 
 

@@ -11,7 +11,7 @@ are relative to 0. `Site` pairs a span with the function it belongs to; `Program
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeAlias
@@ -654,9 +654,11 @@ def walk(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
         stack.extend(reversed(list(children(current))))
 
 
-def walk_within(node: Expr | Stmt, span: Span) -> Iterator[Expr | Stmt]:
-    """The nodes whose span lies in `span`, parents first. A node's parts lie in its own span (bits of macro expansions apart), so
-    whole parts of the tree are passed over."""
+def walk_within(
+    node: Expr | Stmt, span: Span, descend: Callable[[Expr | Stmt], bool] = lambda _: True
+) -> Iterator[Expr | Stmt]:
+    """The nodes whose span lies in `span`, parents first. A node's parts lie in its own span (bits of macro expansions
+    apart), so whole parts of the tree are passed over; so is what lies below a node for which `descend` says no."""
     low, high = span
     stack: list[Expr | Stmt] = [node]
     while stack:
@@ -666,4 +668,5 @@ def walk_within(node: Expr | Stmt, span: Span) -> Iterator[Expr | Stmt]:
             continue
         if low <= start and end <= high:
             yield current
-        stack.extend(reversed(list(children(current))))
+        if descend(current):
+            stack.extend(reversed(list(children(current))))

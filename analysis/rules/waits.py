@@ -316,17 +316,7 @@ def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
 
 def _host_nodes(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
     """What the host itself evaluates to use within a span: not what it merely hands to launches and API calls."""
-    low, high = span
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        start, end = current.span
-        if end < low or start > high:
-            continue
-        if low <= start and end <= high:
-            yield current
-        if not isinstance(current, (Launch, Api)):
-            stack.extend(reversed(list(children(current))))
+    return walk_within(node, span, lambda n: not isinstance(n, (Launch, Api)))
 
 
 def _uses(node: Stmt | Expr, names: Names) -> bool:
