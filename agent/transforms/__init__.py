@@ -1,0 +1,1 @@
+"""Whole-program transforms, one a file; the table of them is `TRANSFORMS`."""

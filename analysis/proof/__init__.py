@@ -1,0 +1,1 @@
+"""Order preservation and conserved quantities between two versions of a program."""

@@ -1,0 +1,1 @@
+"""Builds of versions outside the user's tree."""
