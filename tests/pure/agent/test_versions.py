@@ -23,7 +23,7 @@ def sequential(base: dict[str, bytes], units: tuple[Unit, ...]) -> dict[str, byt
     """The obvious way: one unit after the other, each unit's edits from the last to the first."""
     texts = dict(base)
     for unit in units:
-        for edit in reversed(sorted(unit.edits, key=lambda e: (e.path, e.start, e.end))):
+        for edit in sorted(unit.edits, key=lambda e: (e.path, e.start, e.end), reverse=True):
             text = texts.get(edit.path, b"")
             texts[edit.path] = text[: edit.start] + edit.text + text[edit.end :]
     return texts
@@ -37,7 +37,7 @@ def sequences(data: st.DrawFn) -> tuple[dict[str, bytes], tuple[Unit, ...]]:
     units: tuple[Unit, ...] = ()
     for number in range(data(st.integers(1, 5))):
         texts = sequential(base, units)
-        edits = []
+        edits: list[TextEdit] = []
         for path in data(st.lists(st.sampled_from(["a.cu", "b.cu", "new.cu"]), min_size=1, max_size=2, unique=True)):
             size = len(texts.get(path, b""))
             cuts = sorted(data(st.lists(st.integers(0, size), min_size=2, max_size=4)))
