@@ -146,7 +146,11 @@ def run_limited(
         "pass_fds": list(pass_fds),
         "isolate": not network,
     }
-    return _Run(request, watch, pass_fds).finish()
+    try:
+        run = _Run(request, watch, pass_fds)
+    except OSError as error:
+        return Ended(not_started=f"the process that watches it could not be started: {error.strerror or error}")
+    return run.finish()
 
 
 class _Watch:
@@ -194,7 +198,8 @@ class _Run:
         self._partial = b""
         self._stopped = ""
         self._control, theirs = socket.socketpair()
-        with theirs:
+        with contextlib.ExitStack() as on_error, theirs:
+            on_error.callback(self._control.close)
             self._warden = subprocess.Popen(
                 [sys.executable, "-I", "-S", str(WARDEN), str(theirs.fileno())],
                 stdin=subprocess.DEVNULL,
@@ -204,6 +209,7 @@ class _Run:
                 start_new_session=True,
                 pass_fds=(*pass_fds, theirs.fileno()),
             )
+            on_error.pop_all()
         self._control.sendall(json.dumps(request).encode() + b"\n")
 
     def finish(self) -> Ended:
