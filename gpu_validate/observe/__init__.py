@@ -1,0 +1,1 @@
+"""What a run shows, and whether two versions show the same."""

@@ -1,0 +1,105 @@
+"""What device-to-host copies brought: the baseline's sequence of contents against the candidate's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stitchcuda.gpu_validate.trace.model import HostRead
+
+
+class ReadState(StrEnum):
+    EQUAL = "equal"
+    FEWER = "fewer"  # a subsequence, as the change declared
+    DIFFERENT = "different"
+    REORDERED = "reordered"  # the same contents in another order: which buffer got which is not known
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """The baseline's reads: the bytes of each and its digest, None where it varied between runs or could not be read."""
+
+    reads: tuple[tuple[int, str | None], ...]
+    problem: str = ""  # why nothing may be concluded
+
+
+@dataclass(frozen=True, slots=True)
+class ReadResult:
+    """`compared` counts the candidate's reads whose contents were compared; `at` is the index of the first different one."""
+
+    state: ReadState
+    compared: int
+    detail: str = ""
+    at: int = -1
+
+
+def expect(runs: Sequence[Sequence[HostRead]]) -> Expected:
+    """What several runs of the baseline agree on."""
+    if len({len(run) for run in runs}) > 1:
+        return Expected((), f"the baseline's own runs read {_numbers(runs)} buffers back")
+    out: list[tuple[int, str | None]] = []
+    for together in zip(*runs, strict=True):
+        if len({read.bytes for read in together}) > 1:
+            return Expected((), "the sizes of the buffers that the baseline reads back vary between its runs")
+        digests = {read.digest for read in together}
+        out.append((together[0].bytes, digests.pop() if len(digests) == 1 and "" not in digests else None))
+    return Expected(tuple(out))
+
+
+def compare_reads(expected: Expected, found: Sequence[HostRead], may_drop: bool) -> ReadResult:
+    """Compares one run of the candidate. `may_drop`: the change declared that it copies less."""
+    if expected.problem:
+        return ReadResult(ReadState.UNKNOWN, 0, expected.problem)
+    got = [(read.bytes, read.digest or None) for read in found]
+    wanted = list(expected.reads)
+    if len(got) == len(wanted):
+        wrong = next((i for i, (a, b) in enumerate(zip(wanted, got, strict=True)) if not _fits(a, b)), None)
+        if wrong is None:
+            return ReadResult(ReadState.EQUAL, _known(wanted, got))
+        if Counter(wanted) == Counter(got):
+            return ReadResult(ReadState.REORDERED, 0, "the same contents came back in another order", wrong)
+        return ReadResult(ReadState.DIFFERENT, 0, _difference(wanted[wrong], got[wrong], wrong), wrong)
+    if len(got) > len(wanted) or not may_drop:
+        return ReadResult(
+            ReadState.DIFFERENT, 0, f"{len(got)} buffers were read back, the baseline reads {len(wanted)}"
+        )
+    return _subsequence(wanted, got)
+
+
+def _subsequence(wanted: list[tuple[int, str | None]], got: list[tuple[int, str | None]]) -> ReadResult:
+    """Each read must be found, in order. One that varies in the baseline could stand for anything of its size, so equal known
+    contents are preferred, from the end: what stays after a change is the later part of what was read."""
+    at, compared = len(wanted), 0
+    for i in range(len(got) - 1, -1, -1):
+        known = next((k for k in range(at - 1, -1, -1) if got[i][1] is not None and wanted[k] == got[i]), None)
+        place = (
+            known if known is not None else next((k for k in range(at - 1, -1, -1) if _fits(wanted[k], got[i])), None)
+        )
+        if place is None:
+            what = f"read {i + 1} brought contents that the baseline never reads there ({got[i][0]} bytes)"
+            return ReadResult(ReadState.DIFFERENT, 0, what, i)
+        compared += known is not None
+        at = place
+    return ReadResult(ReadState.FEWER, compared, f"{len(got)} of the baseline's {len(wanted)} reads")
+
+
+def _fits(wanted: tuple[int, str | None], got: tuple[int, str | None]) -> bool:
+    return wanted[0] == got[0] and (wanted[1] is None or got[1] is None or wanted[1] == got[1])
+
+
+def _known(wanted: list[tuple[int, str | None]], got: list[tuple[int, str | None]]) -> int:
+    return sum(a[1] is not None and b[1] is not None for a, b in zip(wanted, got, strict=True))
+
+
+def _difference(wanted: tuple[int, str | None], got: tuple[int, str | None], at: int) -> str:
+    if wanted[0] != got[0]:
+        return f"read {at + 1} has {got[0]} bytes, the baseline's has {wanted[0]}"
+    return f"read {at + 1} ({got[0]} bytes) brought other contents than in the baseline"
+
+
+def _numbers(runs: Sequence[Sequence[HostRead]]) -> str:
+    numbers = [str(len(run)) for run in runs]
+    return f"{', '.join(numbers[:-1])} and {numbers[-1]}"
