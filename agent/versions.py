@@ -169,6 +169,15 @@ def rebased(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     return tuple(done)
 
 
+def original_offset(base: Mapping[str, bytes], units: Sequence[Unit], path: str, offset: int) -> int:
+    """The byte of the original text at which byte `offset` of the text after all units stands: what a unit inserted stands
+    where it was inserted. Raises UnitError."""
+    documents = _Documents(base)
+    for position, unit in enumerate(units):
+        documents.apply(position, unit.edits)
+    return documents.original_offset(path, offset)
+
+
 # -------------------------------------------------------------------------------------------------------------- pieces
 
 _Tag = tuple[int, int]  # position of the unit in the sequence, of the edit in the unit
@@ -232,6 +241,17 @@ class _Documents:
 
     def text(self, path: str, shown: frozenset[int]) -> bytes:
         return b"".join(p.text for p in self._pieces[path] if _visible(p, shown))
+
+    def original_offset(self, path: str, offset: int) -> int:
+        original = 0
+        for piece in self._pieces.get(path, [_Piece(self._base.get(path, b""), (_BASE, 0))]):
+            shown = len(piece.text) if piece.gone is None else 0
+            ours = piece.made[0] == _BASE
+            if shown > offset:
+                return original + (offset if ours else 0)
+            offset -= shown
+            original += len(piece.text) if ours else 0
+        return original
 
     def place(self, edit: TextEdit, tag: _Tag, shown: frozenset[int]) -> TextEdit:
         """The edit in the text of the units shown, its own unit not among them."""

@@ -174,3 +174,14 @@ def test_an_unknown_id_is_told_with_those_there_are() -> None:
     (unit,) = versions.extend(BASE, (), [draft(TextEdit("a.cu", 0, 0, b"x"))])
     with pytest.raises(UnitError, match=f"no unit has the id nope; the units are {unit.id}"):
         versions.compose(BASE, (unit,), ["nope"])
+
+
+def test_an_offset_is_found_in_the_original() -> None:
+    edits = (TextEdit("a.cu", 0, 0, b"zero\r\n"), TextEdit("a.cu", 5, 10, b""))
+    units = versions.extend(BASE, (), [draft(*edits)])
+    text = versions.compose(BASE, units, [units[0].id])["a.cu"]
+    for word in (b"one", b"three"):
+        found = versions.original_offset(BASE, units, "a.cu", text.index(word))
+        assert found == BASE["a.cu"].index(word)
+    assert versions.original_offset(BASE, units, "a.cu", 2) == 0  # inside what was inserted
+    assert versions.original_offset(BASE, units, "b.cu", 4) == 4
