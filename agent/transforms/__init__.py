@@ -1,1 +1,8 @@
-"""Whole-program transforms, one a file; the table of them is `TRANSFORMS`."""
+"""Whole-program transforms, one a file; the table of them is `TRANSFORMS`, in the order in which they enable each other."""
+
+from __future__ import annotations
+
+from stitchcuda.agent.transforms import remove_wait
+from stitchcuda.agent.transforms.transform import Transform
+
+TRANSFORMS: tuple[Transform, ...] = (remove_wait,)

@@ -46,6 +46,7 @@ class Calls(Construction):
 
     def call_outcomes(self, expr: ir.Call, state: State) -> list[Outcome]:
         """Every way the call can end; none when it does not return."""
+        self.observe(state, expr.callee.name if isinstance(expr.callee, ir.Name | ir.Member) else "", expr.span)
         if self.frame.packs:
             expr = replace(expr, args=packs.expanded(expr.args, self.frame.packs))
         callee = expr.callee

@@ -10,8 +10,9 @@ from stitchcuda.analysis.order.recorder import Frame, Options, OutOfEffort
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.timeline import Cut, Memory, Timeline
 from stitchcuda.analysis.order.values import Identity, Place
-from stitchcuda.analysis.program.ir import Expr, Program, Site, TypeRef
+from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Site, TypeRef
 
+END = "the end of the program"  # the op that stands for it when `Options.observed` asks for such ops
 RECURSION_LIMIT = 12_000  # the executor recurses over expressions, statements and calls, each of them bounded
 
 
@@ -59,7 +60,9 @@ class Executor(Loops):
                     )
                     frame.scopes[0][param.name] = Place(obj.id)
             if function.body is not None:
-                self.run_body(function.body, state)
+                for end, _ in self.run_body(function.body, state):
+                    if self.options.observed is not None:
+                        self.emit_host(end, ApiKind.NEUTRAL, END, function.name_span)
         except (OutOfEffort, RecursionError) as stop:
             what = str(stop) if isinstance(stop, OutOfEffort) else "nesting too deep"
             self.cuts.append(Cut(Site(entry, function.path, function.name_span), f"analysis stopped early: {what}"))

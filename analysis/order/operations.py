@@ -29,6 +29,7 @@ class Operations(Transfers):
 
     def api(self, expr: ir.Api, state: State) -> Value:
         """Dispatch by kind. The value is the status (success) unless the API returns an object (flag "returns")."""
+        self.observe(state, expr.name, expr.span)
         match expr.kind:
             case ApiKind.COPY:
                 return self._copy(expr, state)
@@ -140,6 +141,8 @@ class Operations(Transfers):
             if not blockers and self._foreign_event(event):
                 done = Done(done.must, state.order.earlier)
         op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
+        if self.site(expr.span) in self.options.not_waiting:
+            return NULL
         self.block_host(state, op, done, blockers)
         for frame in self.loop_stack:  # a wait for member i of a family, in a loop over i: see `Loops`
             if stream is not None and frame.index in self.streams[stream].instance:

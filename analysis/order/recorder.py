@@ -38,6 +38,11 @@ class Options:
     unroll: int = 4  # loops of at most this many iterations are executed one by one
     per_thread_default_stream: bool = False  # O6, O7
     include_host_access: bool = True
+    # To ask what would be ordered without some calls: these make the host wait for nothing.
+    not_waiting: frozenset[Site] = frozenset()
+    # Points of the host's own doing (a clock that is read, code that is not here) that become ops of kind NEUTRAL, as
+    # does the end of the program; None: no such ops.
+    observed: frozenset[Site] | None = None
 
 
 @dataclass(slots=True)
@@ -354,6 +359,11 @@ class Recorder:
             state.host_ops.clear()
         placed = self.machine.host(state.order, len(self.ops), state.device)
         return self._append(state, placed, kind, api, span, {"asynchronous": False, **fields})
+
+    def observe(self, state: State, what: str, span: Span) -> None:
+        """An op for a point that was asked for."""
+        if self.options.observed is not None and self.site(span) in self.options.observed:
+            self.emit_host(state, ApiKind.NEUTRAL, what, span)
 
     def append_placed(self, state: State, placed: Placed, kind: ApiKind, api: str, span: Span, **fields: Any) -> int:
         """An op that the machine placed already (begin and end of a capture)."""

@@ -88,6 +88,7 @@ class Statements(Calls):
                 for state in states:
                     if value is not None:
                         self.evaluate(value, state)
+                    self.observe(state, "throw", stmt.span)
                 return []
             case ir.Try(body=body, final=final):
                 # handlers run when something failed: what they do is not part of the program's normal order

@@ -211,7 +211,7 @@ class Transfers(Launches):
 
     def _after_copy(self, state: State, op: int, asynchronous: bool, direction: str, dst: Memory, src: Memory) -> None:
         """What the host knows when the call returns."""
-        if self.ops[op].graph is not None:
+        if self.ops[op].graph is not None or self.ops[op].site in self.options.not_waiting:
             return  # G1: only recorded
         before = self.done_before(op)
         done = before.with_op(op)

@@ -59,10 +59,10 @@ _UNCLEAR = frozenset(
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.RESET, ApiKind.UNMODELLED, ApiKind.SET_DEVICE, ApiKind.QUERY})
 _COUNTS_FREED = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
 _SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.SYMBOL, Memory.UNKNOWN)  # the host names only managed variables
-_TIMER = re.compile(
+TIMER = re.compile(
     r"time|clock|tick|chrono|\bnow\b|rdtsc|elapsed|queryperf|profil|nvtx|start|stop|bench", re.IGNORECASE
 )
-_HARMLESS = re.compile(
+HARMLESS = re.compile(
     r"^(std::.*|printf|fprintf|puts|fputs|fflush|snprintf|sprintf|exit|abort|assert|min|max|abs|f?abs[fl]?|sqrtf?|powf?|ceilf?"
     r"|floorf?|logf?|expf?|sinf?|cosf?|cuda\w*Error\w*|dim3|make_\w+|size|begin|end|data|empty|push_back|emplace_back|c_str"
     r"|swap|get|operator\W.*)$"
@@ -164,7 +164,7 @@ def quiet(program: Program, timeline: Timeline, op: Op) -> bool:
         return ApiKind.CAPTURE_BEGIN in kinds and ApiKind.HOST_FUNC not in kinds
     if op.kind is not ApiKind.LAUNCH:
         return op.kind is not ApiKind.HOST_FUNC
-    uids = program.by_name.get(_last(op.kernel), ())
+    uids = program.by_name.get(last_name(op.kernel), ())
     return bool(uids) and not any(kernel_effects(program, uid).prints for uid in uids)
 
 
@@ -213,7 +213,7 @@ def _goes_on(program: Program, node: Stmt | Expr) -> bool:
             ApiKind.GRAPH_LAUNCH,
         )
     if isinstance(node, Call):
-        return any(uid in program.reaches_cuda for uid in program.by_name.get(_last(callee_name(node)), ()))
+        return any(uid in program.reaches_cuda for uid in program.by_name.get(last_name(callee_name(node)), ()))
     return isinstance(node, Launch)
 
 
@@ -226,21 +226,21 @@ def checked_next(body: Body, wait: Op, program: Program) -> bool:
     following = [c for c in children(parent) if c.span[0] >= statement.span[1]]
     if not following:
         return False
-    return any(_asks_for_error(program, node, set()) or _takes_time(node) for node in walk(following[0]))
+    return any(asks_for_error(program, node, set()) or _takes_time(node) for node in walk(following[0]))
 
 
 def _takes_time(node: Stmt | Expr) -> bool:
     if isinstance(node, Api):
         return node.kind in (ApiKind.ELAPSED_TIME, ApiKind.EVENT_RECORD)
-    return isinstance(node, Call) and bool(_TIMER.search(callee_name(node)))
+    return isinstance(node, Call) and bool(TIMER.search(callee_name(node)))
 
 
-def _asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
+def asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
     if isinstance(node, Api):
         return node.name in ("cudaGetLastError", "cudaPeekAtLastError")
     if not isinstance(node, Call):
         return False
-    name = _last(callee_name(node))
+    name = last_name(callee_name(node))
     uids = program.by_name.get(name, ())
     if not uids:
         return bool(_ERROR_CHECK.search(name)) and not any(isinstance(n, Api) for n in walk(node))
@@ -248,7 +248,7 @@ def _asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool
         return False
     seen.add(name)
     bodies = [program.functions[uid].body for uid in uids]
-    return any(_asks_for_error(program, inner, seen) for body in bodies if body is not None for inner in walk(body))
+    return any(asks_for_error(program, inner, seen) for body in bodies if body is not None for inner in walk(body))
 
 
 def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) -> bool:
@@ -308,8 +308,8 @@ def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
         parts = call.args if isinstance(call, Launch) else [e for _, e in call.roles] if call is not None else []
         for node in (n for part in parts for n in walk(part)):
             if isinstance(node, (Name, Member)):
-                pointers.add(_last(node.name))
-        for uid in given.program.by_name.get(_last(op.kernel), ()) if op.kernel else ():
+                pointers.add(last_name(node.name))
+        for uid in given.program.by_name.get(last_name(op.kernel), ()) if op.kernel else ():
             symbols.update(symbol for symbol, _ in kernel_effects(given.program, uid).symbols)
     return Names(frozenset(pointers), frozenset(symbols))
 
@@ -322,13 +322,13 @@ def _host_nodes(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
 def _uses(node: Stmt | Expr, names: Names) -> bool:
     """`p[i]` or `*p` of a pointer that the work was given, or a variable that its kernels name."""
     if isinstance(node, Name):
-        return _last(node.name) in names.symbols
+        return last_name(node.name) in names.symbols
     if not isinstance(node, (Index, Deref)):
         return False
     inner: Expr = node
     while isinstance(inner, (Index, Deref, Cast, Binary)):
         inner = inner.base if isinstance(inner, Index) else inner.left if isinstance(inner, Binary) else inner.operand
-    return isinstance(inner, (Name, Member)) and _last(inner.name) in names.pointers
+    return isinstance(inner, (Name, Member)) and last_name(inner.name) in names.pointers
 
 
 def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
@@ -337,7 +337,7 @@ def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
     if isinstance(node, Call):
         return _notable(program, node, seen)
     # An object that measures by its lifetime: `Timer t;`.
-    return isinstance(node, Declare) and bool(_TIMER.search(node.type.name))
+    return isinstance(node, Declare) and bool(TIMER.search(node.type.name))
 
 
 def _notable(program: Program, call: Call, seen: set[str]) -> bool:
@@ -345,12 +345,12 @@ def _notable(program: Program, call: Call, seen: set[str]) -> bool:
     name = callee_name(call)
     if not name:
         return True
-    if _TIMER.search(name):
+    if TIMER.search(name):
         return True
-    last = _last(name)
+    last = last_name(name)
     uids = program.by_name.get(last, ())
     if not uids:
-        return not _HARMLESS.match(name)
+        return not HARMLESS.match(name)
     if last in seen:
         return False
     seen.add(last)
@@ -367,5 +367,5 @@ def _site_at(op: Op, depth: int) -> Site:
     return op.calls[depth] if depth < len(op.calls) else op.site
 
 
-def _last(name: str) -> str:
+def last_name(name: str) -> str:
     return name.rsplit("::", 1)[-1].split("<")[0]

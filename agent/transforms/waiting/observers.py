@@ -1,0 +1,182 @@
+"""Points of the host's own code that may rely on device work being complete, though they name none of its memory.
+
+A clock that is read, a profiler, code that is not here (MPI, a file format, another thread), the end of the program.
+The executor makes an op of each (`Options.observed`), so that what is complete there can be compared.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.calls import SMALL_BODY
+from stitchcuda.analysis.order.execute import END
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Call,
+    Construct,
+    Declare,
+    Expr,
+    Function,
+    Lambda,
+    Member,
+    New,
+    Program,
+    Site,
+    Stmt,
+    Throw,
+    TypeRef,
+    walk,
+)
+from stitchcuda.analysis.rules.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name
+
+# Calls that neither see the device's progress nor change anything that running work uses.
+_CALM = re.compile(
+    r"^cu(da)?(GetLastError|PeekAtLastError|GetError(String|Name)|GetDevice\w*|Device(Get|Can)\w+|DeviceEnablePeerAccess"
+    r"|(Driver|Runtime)GetVersion|Func(Get|Set)\w+|Occupancy\w+|ChooseDevice|PointerGetAttributes?|Stream(Get|IsCapturing)\w*"
+    r"|MemAdvise|MemPool[SG]etAttribute|Create(Channel|Texture|Surface)\w*|HostGetFlags|GetSymbol\w+|Init|InitDevice|Ctx(Get|Create)\w*"
+    r"|Module(Load|Get)\w*|Event(Create|Destroy)\w*|Stream(Create|Destroy)\w*|dnnCreate\w*|(blas|fft|rand|sparse|solver)\w*(Create|Set|Get)\w*)$"
+)
+_CHECK = re.compile(r"check|err|assert|safe|verify|must|require", re.IGNORECASE)
+_OTHER_THREADS = frozenset(
+    [
+        "join",
+        "detach",
+        "lock",
+        "unlock",
+        "try_lock",
+        "notify_one",
+        "notify_all",
+        "wait",
+        "wait_for",
+        "load",
+        "store",
+        "async",
+    ]
+)
+_NO_TIMER = re.compile(r"^(std::.*|time_t|timeval|timespec|tm|tms|clock_t|cuda\w+|auto)$")
+
+
+@dataclass
+class Observers:
+    """The observers of a program, each with what it does, in words that go on "the host ...". Memoised."""
+
+    program: Program
+    _reasons: dict[str, str] = field(default_factory=dict)  # uid -> of a host function that is not followed
+
+    def sites(self, functions: Iterable[str]) -> dict[Site, str]:
+        """The observers written in these functions."""
+        found: dict[Site, str] = {}
+        for uid in functions:
+            function = self.program.functions.get(uid)
+            if function is None or function.body is None or function.space in ("global", "device"):
+                continue
+            lambdas = _lambdas(function)
+            for node in walk(function.body):
+                reason = self._reason(node, lambdas)
+                if reason:
+                    found.setdefault(Site(uid, function.path, node.span), reason)
+        return found
+
+    def within(self, statement: Stmt) -> str:
+        """What a statement does that relies on completion, empty when it does nothing of the kind."""
+        return next((r for r in (self._reason(n, frozenset()) for n in walk(statement)) if r), "")
+
+    def measuring_object(self, functions: Iterable[str]) -> tuple[Site, str] | None:
+        """An object that seems to measure by its lifetime and whose code is not followed: nothing says where it does."""
+        for uid in functions:
+            function = self.program.functions.get(uid)
+            if function is None or function.body is None or function.space in ("global", "device"):
+                continue
+            for node in walk(function.body):
+                if isinstance(node, (Declare, Construct, New)) and self._measures(node.type):
+                    return Site(uid, function.path, node.span), f"`{node.type.name}` may measure time by its lifetime"
+        return None
+
+    def _measures(self, type: TypeRef) -> bool:
+        name = type.name
+        if type.pointer or not TIMER.search(name) or _NO_TIMER.match(name):
+            return False
+        bare = last_name(name)
+        if name not in self.program.records and not any(last_name(r) == bare for r in self.program.records):
+            return True
+        ends = self.program.by_name.get(f"~{bare}", ())
+        return any(uid not in self.program.reaches_cuda and self._large(uid) and self._inside(uid) for uid in ends)
+
+    def _large(self, uid: str) -> bool:
+        body = self.program.functions[uid].body
+        return body is not None and sum(1 for _ in walk(body)) > SMALL_BODY
+
+    def _reason(self, node: Stmt | Expr, lambdas: frozenset[str]) -> str:
+        """Empty when the node relies on nothing by itself."""
+        if isinstance(node, Throw):
+            return "leaves by an exception"
+        if isinstance(node, Api):
+            if node.kind is ApiKind.ELAPSED_TIME:
+                return f"measures time with `{node.name}`"
+            if node.kind is ApiKind.RESET:
+                return f"calls `{node.name}`"
+            if node.kind is ApiKind.NEUTRAL and not _CALM.match(node.name):
+                return f"calls `{node.name}`, which running work may not get along with"
+            return ""
+        return self._call(node, lambdas) if isinstance(node, Call) else ""
+
+    def _call(self, call: Call, lambdas: frozenset[str]) -> str:
+        name = callee_name(call)
+        if not name:
+            return "calls through a pointer"
+        if name in lambdas:
+            return ""  # followed
+        bare = last_name(name)
+        bodies = [
+            u for u in self.program.by_name.get(bare, ()) if self.program.functions[u].space not in ("global", "device")
+        ]
+        if bodies:
+            followed = any(u in self.program.reaches_cuda for u in bodies)
+            return "" if followed else next((r for r in map(self._inside, bodies) if r), "")
+        return (
+            self._foreign(name, bare, isinstance(call.callee, Member))
+            if not asks_for_error(self.program, call, set())
+            else ""
+        )
+
+    def _foreign(self, name: str, bare: str, method: bool) -> str:
+        """Of a call whose code is not here."""
+        if TIMER.search(name):
+            return f"takes a time with `{name}`"
+        if bare in host_library.ENDS:
+            return f"ends the program with `{name}`"
+        if bare in _OTHER_THREADS or "thread" in name:
+            return f"meets other threads in `{name}`"
+        if _CHECK.search(bare) or HARMLESS.match(name) or host_library.known(bare):
+            return ""
+        if method and bare in host_library.QUIET_METHODS:
+            return ""
+        if bare in self.program.records or any(last_name(r) == bare for r in self.program.records):
+            return ""  # `T(x)`: a construction
+        return f"calls `{name}`, whose code is not here"
+
+    def _inside(self, uid: str) -> str:
+        """Of a host function of the program."""
+        known = self._reasons.get(uid)
+        if known is None:
+            self._reasons[uid] = ""  # recursion adds nothing
+            function = self.program.functions[uid]
+            lambdas = _lambdas(function)
+            nodes = walk(function.body) if function.body is not None else ()
+            known = self._reasons[uid] = next((r for r in (self._reason(n, lambdas) for n in nodes) if r), "")
+        return known
+
+
+def reason_at(reasons: dict[Site, str], site: Site, api: str) -> str:
+    """What the host does at an observer's op."""
+    return "ends the program" if api == END else reasons.get(site, f"calls `{api}`")
+
+
+def _lambdas(function: Function) -> frozenset[str]:
+    if function.body is None:
+        return frozenset()
+    return frozenset(n.name for n in walk(function.body) if isinstance(n, Declare) and isinstance(n.init, Lambda))
