@@ -19,6 +19,7 @@ from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared
+from stitchcuda.analysis.syntax.text import LineIndex
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import GateState, Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
@@ -174,7 +175,7 @@ class _Search:
         base = self._proposed.base
         earlier = self._proposed.units[: self._proposed.units.index(unit)]
         offset = versions.original_offset(base, earlier, first.path, first.start)
-        line = base.get(first.path, b"").count(b"\n", 0, offset) + 1
+        line = LineIndex.of(base.get(first.path, b"")).line_at(offset) + 1
         self.refusals.append(Refusal(unit.transform, first.path, line, reason))
 
 

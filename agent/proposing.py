@@ -6,7 +6,7 @@ cannot be proved is a refusal with the reason, never a unit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -54,7 +54,7 @@ def declared_of(units: Sequence[Unit]) -> Declared:
     return reduce(lambda a, b: a | b, (u.declared for u in units), Declared())
 
 
-def read_base(version: Version, paths: Sequence[str]) -> dict[str, bytes]:
+def read_base(version: Version, paths: Iterable[str]) -> dict[str, bytes]:
     """The texts of those files that exist."""
     found = {}
     for path in paths:
@@ -205,13 +205,9 @@ class _Work:
 
     def _placed(self, refusal: Refusal) -> Refusal:
         """The refusal with its line in the original, which is the text that the user has."""
-        text = self.current.sources.get(refusal.path)
-        if not self.units or text is None or refusal.path not in self.base or refusal.line < 1:
+        if not self.units or refusal.path not in self.base:
             return refusal
-        lines = text.split(b"\n")
-        start = sum(len(line) + 1 for line in lines[: refusal.line - 1])
-        offset = versions.original_offset(self.base, self.units, refusal.path, start)
-        line = self.base[refusal.path].count(b"\n", 0, offset) + 1
+        line = versions.original_line(self.base, self.units, refusal.path, refusal.line)
         return Refusal(refusal.transform, refusal.path, line, refusal.reason)
 
 

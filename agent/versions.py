@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stitchcuda.agent.units import TextEdit, Unit
+from stitchcuda.analysis.syntax.text import LineIndex
 
 _BASE = -1
 
@@ -169,6 +170,13 @@ def rebased(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     return tuple(done)
 
 
+def edited(texts: Mapping[str, bytes], edits: Sequence[TextEdit]) -> dict[str, bytes]:
+    """The files that the edits of one unit touch, after them; the edits count in `texts`. Raises UnitError."""
+    documents = _Documents(texts)
+    documents.apply(0, edits)
+    return {path: documents.text(path, frozenset([0])) for path in dict.fromkeys(e.path for e in edits)}
+
+
 def original_offset(base: Mapping[str, bytes], units: Sequence[Unit], path: str, offset: int) -> int:
     """The byte of the original text at which byte `offset` of the text after all units stands: what a unit inserted stands
     where it was inserted. Raises UnitError."""
@@ -176,6 +184,16 @@ def original_offset(base: Mapping[str, bytes], units: Sequence[Unit], path: str,
     for position, unit in enumerate(units):
         documents.apply(position, unit.edits)
     return documents.original_offset(path, offset)
+
+
+def original_line(base: Mapping[str, bytes], units: Sequence[Unit], path: str, line: int) -> int:
+    """The line (from 1) of the original at which a line of the text after all units stands. Raises UnitError."""
+    text = {**base, **compose(base, units, [u.id for u in units])}.get(path, b"")
+    lines = LineIndex.of(text)
+    if not 1 <= line <= len(lines):
+        return line
+    offset = original_offset(base, units, path, lines.start(line - 1))
+    return LineIndex.of(base.get(path, b"")).line_at(offset) + 1
 
 
 # -------------------------------------------------------------------------------------------------------------- pieces

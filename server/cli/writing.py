@@ -1,4 +1,4 @@
-"""Writing a user's file in one step."""
+"""Writing a user's files: each in one step, and all of them or none."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import os
 import stat
 import tempfile
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from stitchcuda.server.cli.errors import CannotRun
@@ -35,6 +36,52 @@ def replace_file(path: str, content: bytes) -> None:
             raise
     except OSError as error:
         raise CannotRun(f"{path}: cannot be written ({error.strerror})") from None
+
+
+def replace_files(changes: Mapping[str, bytes | None], expected: Mapping[str, Collection[bytes | None]]) -> None:
+    """Writes several files, None for one that is to be gone: all or none. Before anything is written every file must be
+    replaceable and hold one of its `expected` contents (None: not be there); when one cannot be written after all, those before it
+    get their old content back. Raises CannotRun."""
+    before: dict[str, bytes | None] = {}
+    for path in changes:
+        must_be_replaceable(path)
+        before[path] = _content(path)
+        if before[path] not in expected[path]:
+            gone = "is gone" if before[path] is None else "has been changed"
+            raise CannotRun(f"{path}: {gone} since it was read; nothing was written")
+    written: list[str] = []
+    try:
+        for path, content in changes.items():
+            written.append(path)
+            _put(path, content)
+    except BaseException:
+        for path in written:
+            with contextlib.suppress(CannotRun):
+                _put(path, before[path])
+        raise
+
+
+def _put(path: str, content: bytes | None) -> None:
+    if content is None:
+        try:
+            Path(path).unlink(missing_ok=True)
+        except OSError as error:
+            raise CannotRun(f"{path}: cannot be removed ({error.strerror})") from None
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CannotRun(f"{path}: its folder cannot be made ({error.strerror})") from None
+    replace_file(path, content)
+
+
+def _content(path: str) -> bytes | None:
+    try:
+        return Path(path).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise CannotRun(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def must_be_replaceable(path: str) -> None:

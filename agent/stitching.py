@@ -1,0 +1,109 @@
+"""One run from start to end: the journal is opened, the loop runs with the real parts, and the result is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from stitchcuda.agent import journal, loop, versions
+from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
+from stitchcuda.agent.loop import Listener, Parts
+from stitchcuda.agent.outcome import Result, Stop
+from stitchcuda.agent.recording import Recorder
+from stitchcuda.agent.result_json import result_to_json
+from stitchcuda.analysis.contract.project import Project
+from stitchcuda.analysis.contract.types import Contract, contract_to_json
+from stitchcuda.gpu_validate.verdict import Verdict
+from stitchcuda.gpu_validate.version import Version
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to stitch: a program (a folder or one source file) and what is wanted of it. `seconds` is the time to spend."""
+
+    root: Path
+    contract: Contract
+    project: Project
+    seconds: float | None = None
+    stitchcuda: str = ""  # the version that the journal names
+
+
+@dataclass(frozen=True)
+class Machinery:
+    """What runs a request: parts of the loop but for who listens, the JSON of a verdict, and what plans a blueprint."""
+
+    parts: Callable[[Listener, Callable[[], Stop | None]], Parts]
+    verdict: Callable[[Verdict], Mapping[str, Any]]
+    blueprint: Callable[[Result], Blueprint | None] = lambda result: None
+
+
+class MakeMachinery(Protocol):
+    """The machinery of a request, for as long as the context is open."""
+
+    def __call__(
+        self, request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]
+    ) -> AbstractContextManager[Machinery]: ...
+
+
+@dataclass(frozen=True)
+class Stitched:
+    """`base` holds the original texts of the edited files that exist; `folder` is the run's."""
+
+    result: Result
+    base: Mapping[str, bytes]
+    folder: Path
+    blueprint: Blueprint | None = None
+    value: Mapping[str, Any] = field(default_factory=dict)  # as JSON, paths relative to the program's folder
+
+    @property
+    def after(self) -> dict[str, bytes]:
+        """The edited files of the best version; empty when there is none."""
+        best = self.result.best
+        return versions.compose(self.base, self.result.units, best.units) if best is not None else {}
+
+
+def stitch(
+    request: Request,
+    listener: Listener,
+    make: MakeMachinery,
+    *,
+    tell: Callable[[str], None] = lambda message: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> Stitched:
+    """Runs the request. `tell` is called with what the hub is doing. Raises JournalError, and what the analysis raises for a
+    file that cannot be read (OSError)."""
+    started = time.monotonic()
+    run = journal.start(request.root, stitchcuda=request.stitchcuda)
+    run.write("contract.json", contract_to_json(request.contract))
+    run.write("project.json", _project_json(request.project))
+
+    def stopped() -> Stop | None:
+        if cancelled():
+            return Stop.CANCELLED
+        spent = request.seconds is not None and time.monotonic() - started > request.seconds
+        return Stop.BUDGET_SPENT if spent else None
+
+    baseline = Version(request.root)
+    with make(request, tell, lambda: stopped() is not None) as machinery:
+        recorder = Recorder(run, baseline, machinery.verdict, listener)
+        result = loop.stitch(baseline, request.contract, machinery.parts(recorder, stopped))
+        blueprint = machinery.blueprint(result)
+    if blueprint is not None:
+        run.write("blueprint.json", blueprint_to_json(blueprint))
+    run.refusals(result.refusals)
+    value = result_to_json(
+        result, recorder.base, verdict=machinery.verdict, blueprint=blueprint, run_dir=str(run.folder)
+    )
+    run.write("result.json", value)
+    return Stitched(result, recorder.base, run.folder, blueprint, value)
+
+
+def _project_json(project: Project) -> dict[str, Any]:
+    """The project as it was, without the values of environment variables: they may be secrets."""
+    value = asdict(project)
+    value["run"]["env"] = sorted(project.run.env)
+    return value
