@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from stitchcuda.agent.units import TextEdit, Unit
@@ -170,6 +170,31 @@ def rebased(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     return tuple(done)
 
 
+@dataclass(frozen=True, slots=True)
+class Change:
+    """An edit of the original text, and the units that it comes from (ids, in sequence)."""
+
+    edit: TextEdit
+    units: tuple[str, ...]
+
+
+def changes(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection[str]) -> tuple[Change, ...]:
+    """What leads from the original texts to the version of the chosen units, as edits that do not touch each other, file by
+    file and from the start to the end of each. Raises MissingParents, UnitError."""
+    if missing := missing_parents(units, chosen):
+        raise MissingParents(missing)
+    documents = _Documents(base)
+    for position, unit in enumerate(units):
+        documents.apply(position, unit.edits)
+    wanted = frozenset(k for k, unit in enumerate(units) if unit.id in set(chosen))
+    paths = dict.fromkeys(e.path for k in sorted(wanted) for e in units[k].edits)
+    return tuple(
+        Change(edit, tuple(units[k].id for k in sorted(makers)))
+        for path in paths
+        for edit, makers in documents.changes(path, wanted)
+    )
+
+
 def edited(texts: Mapping[str, bytes], edits: Sequence[TextEdit]) -> dict[str, bytes]:
     """The files that the edits of one unit touch, after them; the edits count in `texts`. Raises UnitError."""
     documents = _Documents(texts)
@@ -259,6 +284,27 @@ class _Documents:
 
     def text(self, path: str, shown: frozenset[int]) -> bytes:
         return b"".join(p.text for p in self._pieces[path] if _visible(p, shown))
+
+    def changes(self, path: str, shown: frozenset[int]) -> Iterator[tuple[TextEdit, set[int]]]:
+        """The edits of the original text that show these units, each with the units that made it."""
+        start = end = 0
+        text, makers = b"", set[int]()
+        for piece in self._pieces[path]:
+            ours = piece.made[0] == _BASE
+            if ours and _visible(piece, shown) and piece.text:
+                if makers:
+                    yield TextEdit(path, start, end, text), makers
+                start = end = end + len(piece.text)
+                text, makers = b"", set[int]()
+                continue
+            if ours:
+                end += len(piece.text)
+                makers |= {piece.gone[0]} & shown if piece.gone is not None and piece.text else set()
+            elif piece.text and _visible(piece, shown):
+                text += piece.text
+                makers.add(piece.made[0])
+        if makers:
+            yield TextEdit(path, start, end, text), makers
 
     def original_offset(self, path: str, offset: int) -> int:
         original = 0

@@ -185,3 +185,25 @@ def test_an_offset_is_found_in_the_original() -> None:
         assert found == BASE["a.cu"].index(word)
     assert versions.original_offset(BASE, units, "a.cu", 2) == 0  # inside what was inserted
     assert versions.original_offset(BASE, units, "b.cu", 4) == 4
+
+
+@settings(max_examples=100, deadline=None)
+@given(sequences())
+def test_changes_of_the_original_lead_to_the_same_version(
+    case: tuple[dict[str, bytes], tuple[Unit, ...]],
+) -> None:
+    base, units = case
+    for chosen in ([u.id for u in units], list(versions.with_parents(units, [units[-1].id]))):
+        texts = dict(base)
+        found = versions.changes(base, units, chosen)
+        assert all(set(c.units) <= set(chosen) and c.units for c in found)
+        for path in {c.edit.path for c in found}:
+            edits = [c.edit for c in found if c.edit.path == path]
+            assert all(a.end < b.start for a, b in itertools.pairwise(edits)), "they do not even touch"
+            for edit in reversed(edits):
+                text = texts.get(path, b"")
+                texts[path] = text[: edit.start] + edit.text + text[edit.end :]
+        version = {**base, **versions.compose(base, units, chosen)}
+        assert texts == {
+            path: text for path, text in version.items() if text or path in base
+        }  # an empty new file is no edit
