@@ -47,13 +47,23 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
+class TracedStream:
+    """What is known of a stream. `origin`: "created" by a call of the program, "per_thread" for the default stream of a host
+    thread, "unknown" for one whose creation was not seen. `flags` are those of its creation (1: non-blocking)."""
+
+    number: int
+    origin: str
+    flags: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class DeviceOp:
     """One kernel, copy or memset as it ran."""
 
     kind: str  # kernel copy memset
     start: int
     end: int
-    stream: int = 0
+    stream: int = 0  # as in Call; -1 when it is not known
     correlation: int = 0  # of the call that issued it
     name: str = ""  # kernel, demangled without arguments
     bytes: int = 0
@@ -65,11 +75,13 @@ class DeviceOp:
 @dataclass(frozen=True, slots=True)
 class HostRead:
     """What one device-to-host copy brought, as a digest of the bytes once the host could rely on them. `call` is the copy's
-    index; `digest` is "" when the contents could not be read in time."""
+    index (a captured copy has one read for each launch of its graph); `digest` is "" when the contents could not be read in
+    time. `nanoseconds` is what reading them cost the program."""
 
     call: int
     bytes: int
     digest: str
+    nanoseconds: int = 0
 
 
 @dataclass(frozen=True)
@@ -86,3 +98,4 @@ class Trace:
     device: str = ""
     dropped: int = 0  # records lost; above 0 nothing may be concluded from absence
     problems: tuple[str, ...] = ()
+    streams: tuple[TracedStream, ...] = ()  # all but the legacy default stream, by number

@@ -1,0 +1,211 @@
+"""What the tracer wrote, told as a Trace."""
+
+from __future__ import annotations
+
+import mmap
+import re
+from bisect import bisect_right, insort
+from collections.abc import Iterable, Sequence
+
+from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
+from stitchcuda.gpu_validate.trace.records import (
+    CAPTURED,
+    DEVICE,
+    DRIVER,
+    DRIVER_BIT,
+    KERNEL,
+    MODULE,
+    RETURNED,
+    RUNTIME,
+    Damaged,
+    Process,
+    RawCall,
+    read_records,
+)
+from stitchcuda.gpu_validate.trace.sites import Address, resolve
+
+_COPY_KINDS = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d"}
+_OP_KINDS = {1: "kernel", 2: "copy", 3: "memset"}
+_ORIGINS = {1: "created", 2: "per_thread"}
+_SUFFIX = re.compile(r"(_ptsz|_ptds|_v\d+)+$")
+_ALLOCATES = re.compile(r"cudaMalloc|cudaHostAlloc|cudaHostRegister|cuMemAlloc|cuMemHostAlloc|cuMemHostRegister")
+_FREES = re.compile(r"cudaFree|cudaHostUnregister|cuMemFree|cuMemHostUnregister")
+UNRETURNED = 3  # calls that did not return and are named
+
+
+def read_trace(memory: mmap.mmap | bytes, mode: str, start: int, end: int) -> Trace | None:
+    """The trace of a run that lasted from `start` to `end`; None when the file is not what the tracer writes."""
+    with memoryview(memory) as view:
+        try:
+            processes, dropped = read_records(view)
+        except Damaged:
+            return None
+    if not processes:
+        return Trace(
+            mode, start, 0, end, problems=("no process of the program used CUDA, or the driver loaded no tracer",)
+        )
+    # Processes share neither streams nor memory, so one trace can tell one of them: the one that did the most.
+    chosen = max(processes, key=lambda p: (len(processes[p].calls), -p))
+    others = sum(1 for p in processes if p != chosen and processes[p].calls)
+    problems = [f"{others} more of the program's processes used CUDA; the trace tells one"] if others else []
+    return _trace(processes[chosen], mode, start, end, dropped, problems)
+
+
+def _trace(process: Process, mode: str, start: int, end: int, dropped: int, problems: list[str]) -> Trace:
+    process.calls.sort(key=lambda call: call[1].number)
+    calls = _calls(process, end)
+    hanging = [c for c, (_, raw) in zip(calls, process.calls, strict=True) if not raw.state & RETURNED]
+    problems += process.problems + [f"{c.api} (call {c.index}) did not return" for c in hanging[:UNRETURNED]]
+    return Trace(
+        mode,
+        start,
+        process.context_end,
+        end,
+        tuple(calls),
+        _ops(process, calls),
+        _reads(process, calls),
+        process.texts.get((DEVICE, process.device), ""),
+        dropped,
+        tuple(dict.fromkeys(problems)),
+        tuple(TracedStream(s.number, _ORIGINS.get(s.origin, "unknown"), s.flags) for s in sorted(process.streams)),
+    )
+
+
+def kernel_name(symbol: str) -> str:
+    """A demangled kernel without its arguments and return type: "void f<int>(int*)" is "f<int>"."""
+    depth = 0
+    for at in range(len(symbol) - 1, -1, -1):
+        if symbol[at] == ")":
+            depth += 1
+        elif symbol[at] == "(":
+            depth -= 1
+            if depth == 0:
+                symbol = symbol[:at]
+                break
+    # a return type stands before the last space that is outside of template arguments (only templates have one)
+    depth = 0
+    for at in range(len(symbol) - 1, -1, -1):
+        depth += {">": 1, "<": -1, ")": 1, "(": -1}.get(symbol[at], 0)
+        if symbol[at] == " " and depth == 0:
+            return symbol[at + 1 :]
+    return symbol
+
+
+def _calls(process: Process, end: int) -> list[Call]:
+    names = {number: kernel_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
+    apis = [_api(process, raw) for _, raw in process.calls]
+    kernels = {index: names.get(launch.name, "") for index, launch in process.launches.items()}
+    sites = _sites(process, apis, kernels)
+    threads: dict[int, int] = {}
+    live = _LiveMemory()
+    calls = []
+    for (thread, raw), api in zip(process.calls, apis, strict=True):
+        launch = process.launches.get(raw.number)
+        calls.append(
+            Call(
+                raw.number,
+                api,
+                raw.start,
+                raw.end or end,
+                threads.setdefault(thread, len(threads)),
+                raw.correlation,
+                raw.status,
+                raw.stream,
+                raw.event,
+                raw.size,
+                _COPY_KINDS.get(raw.copy_kind, ""),
+                raw.source,
+                raw.target,
+                kernels.get(raw.number, ""),
+                launch.grid if launch else (0, 0, 0),
+                launch.block if launch else (0, 0, 0),
+                launch.shared if launch else 0,
+                live.pointers(launch.words) if launch else (),
+                raw.flags,
+                bool(raw.state & CAPTURED),
+                sites.get(raw.stack, ()),
+            )
+        )
+        live.follow(api, raw)
+    return calls
+
+
+def _api(process: Process, raw: RawCall) -> str:
+    table = DRIVER if raw.api & DRIVER_BIT else RUNTIME
+    return _SUFFIX.sub("", process.texts.get((table, raw.api & ~DRIVER_BIT), f"call {raw.api}"))
+
+
+def _sites(process: Process, apis: Sequence[str], kernels: dict[int, str]) -> dict[int, tuple[CallSite, ...]]:
+    if not process.stacks:
+        return {}
+    called: dict[int, tuple[str, str]] = {}
+    for (_, raw), api in zip(process.calls, apis, strict=True):
+        called.setdefault(raw.stack, (api, kernels.get(raw.number, "")))
+    stacks = {
+        number: tuple(Address(process.texts.get((MODULE, frame.module), ""), frame.offset) for frame in frames)
+        for number, frames in process.stacks.items()
+    }
+    return resolve(stacks, called)
+
+
+class _LiveMemory:
+    """The allocations that are alive, to tell which words of a launch are addresses."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._sizes: dict[int, int] = {}
+
+    def follow(self, api: str, raw: RawCall) -> None:
+        if raw.status != 0 or not raw.target:
+            return
+        if _ALLOCATES.match(api) and raw.size:
+            if raw.target not in self._sizes:
+                insort(self._starts, raw.target)
+            self._sizes[raw.target] = raw.size
+        elif _FREES.match(api) and self._sizes.pop(raw.target, None) is not None:
+            del self._starts[bisect_right(self._starts, raw.target) - 1]
+
+    def pointers(self, words: Iterable[int]) -> tuple[int, ...]:
+        return tuple(word for word in words if word and self._holds(word))
+
+    def _holds(self, word: int) -> bool:
+        at = bisect_right(self._starts, word) - 1
+        return at >= 0 and word < self._starts[at] + self._sizes[self._starts[at]]
+
+
+def _ops(process: Process, calls: Sequence[Call]) -> tuple[DeviceOp, ...]:
+    names = {number: kernel_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
+    streams = {c.correlation: c.stream for c in calls}
+    known: dict[int, int] = {}  # CUPTI's numbers of streams
+    for op in process.ops:
+        if op.correlation in streams and not op.graph_node:
+            known[op.cupti_stream] = streams[op.correlation]
+    ops = [
+        DeviceOp(
+            _OP_KINDS[op.kind],
+            op.start,
+            op.end,
+            streams.get(op.correlation, known.get(op.cupti_stream, -1)),
+            op.correlation,
+            names.get(op.name, ""),
+            op.size,
+            _COPY_KINDS.get(op.copy_kind, ""),
+            op.registers,
+            op.graph_node,
+        )
+        for op in process.ops
+        if op.end  # 0: the program ended while it ran
+    ]
+    return tuple(sorted(ops, key=lambda op: (op.start, op.end)))
+
+
+def _reads(process: Process, calls: Sequence[Call]) -> tuple[HostRead, ...]:
+    """What was read, in the order of the calls; copies whose contents could not be read in time have no digest."""
+    reads = [HostRead(r.call, r.size, r.digest.hex(), r.nanoseconds) for r in process.reads]
+    seen = {r.call for r in reads}
+    reads += [HostRead(c.index, c.bytes, "") for c in calls if _brings(c) and c.index not in seen]
+    return tuple(sorted(reads, key=lambda r: r.call))
+
+
+def _brings(call: Call) -> bool:
+    return call.copy_kind == "d2h" and call.status == 0 and call.bytes > 0 and "emcpy" in call.api

@@ -1,0 +1,208 @@
+"""From return addresses to the lines of the user's source that made a call.
+
+Asks `addr2line` once a module, after the run. What lies between the user's line and CUDA is left out: the runtime's inline
+wrappers, the stubs that nvcc makes for a kernel, and libraries.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from stitchcuda.gpu_validate.trace.model import CallSite
+
+ASK_SECONDS = 60.0
+BATCH = 500  # addresses of one command line
+NEAR = 12  # lines that a call may be away from what the debug information says
+DEEPEST = 16  # sites of one call
+
+_TOOLKIT = re.compile(
+    r"/(cuda_runtime(_api)?|host_runtime|device_launch_parameters|driver_types|cuda)\.h$|/(include|targets)/(thrust|cub|cuda|nv)/|"
+    r"/usr/(include|lib)/|/include/c\+\+/|/(bits|ext)/[\w.]+$|/cccl/|/libcudacxx/"
+)
+_STUB = re.compile(r"__device_stub__|__wrapper__device_stub_|__nv_cudaEntityRegister|__sti____cudaRegister")
+_LIBRARY = re.compile(r"(\w+ )*(thrust|cub|std|cuda)::")
+_INTERMEDIATE = re.compile(r"(?:.*/)?([^/]+)\.cudafe1\.(?:stub\.c|cpp|gpu)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A return address: its distance from where `module` (a file) was loaded."""
+
+    module: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    function: str
+    path: str
+    line: int
+
+
+def resolve(
+    stacks: Mapping[int, Sequence[Address]], called: Mapping[int, tuple[str, str]]
+) -> dict[int, tuple[CallSite, ...]]:
+    """The sites of each stack, innermost first. `called` has for a stack the API that it called and, for a launch, the kernel.
+    A stack without debug information has none."""
+    addresses: dict[str, set[int]] = defaultdict(set)
+    for stack in stacks.values():
+        for address in stack:
+            addresses[address.module].add(address.offset)
+    places: dict[Address, tuple[_Place, ...]] = {}
+    for module, offsets in addresses.items():
+        for offset, found in _ask(module, sorted(offsets)).items():
+            places[Address(module, offset)] = found
+    sources = _sources(places.values())
+    result = {}
+    for number, stack in stacks.items():
+        api, kernel = called.get(number, ("", ""))
+        flat = [place for address in stack for place in places.get(address, ())]
+        result[number] = _user_sites(flat, api, kernel, sources)
+    return result
+
+
+def _user_sites(places: Sequence[_Place], api: str, kernel: str, sources: Mapping[str, str]) -> tuple[CallSite, ...]:
+    sites: list[CallSite] = []
+    for place in places:
+        function = place.function.split("(")[0]
+        if place.line <= 0 or _STUB.search(place.function) or _LIBRARY.match(place.function):
+            continue
+        if not sites and kernel and _same_function(place.function, kernel):
+            continue  # the host function of the kernel's name, which nvcc makes
+        path = _source_of(place.path, sources)
+        if not path or _TOOLKIT.search(path):
+            continue
+        line = place.line if sites else _anchored(path, place.line, api, kernel)
+        site = CallSite(path, line, function)
+        if site not in sites[-1:]:
+            sites.append(site)
+    return tuple(sites[:DEEPEST])
+
+
+def _same_function(function: str, kernel: str) -> bool:
+    def bare(name: str) -> str:
+        return re.sub(r"<.*", "", name.split("(")[0]).split(" ")[-1]
+
+    return bare(function) == bare(kernel)
+
+
+def _sources(found: Iterable[tuple[_Place, ...]]) -> dict[str, str]:
+    """The source files that were seen, by stem, where that is unique: a host instantiation of a template carries the name
+    of an intermediate file with the line of the source."""
+    by_stem: dict[str, set[str]] = defaultdict(set)
+    for places in found:
+        for place in places:
+            if place.path and not _INTERMEDIATE.match(place.path):
+                by_stem[Path(place.path).stem].add(place.path)
+    return {stem: next(iter(paths)) for stem, paths in by_stem.items() if len(paths) == 1}
+
+
+def _source_of(path: str, sources: Mapping[str, str]) -> str:
+    intermediate = _INTERMEDIATE.match(path)
+    if not intermediate:
+        return path
+    name = intermediate[1]
+    return sources.get(Path(name).stem if name.endswith((".cu", ".cpp")) else name, f"{name}.cu")
+
+
+def _anchored(path: str, line: int, api: str, kernel: str) -> int:
+    """The line of the call's own name. Debug information can name another line of the call, or one of an inline wrapper."""
+    lines = _lines(path)
+    if not lines or not api:
+        return line
+    name = re.sub(r"<.*", "", kernel).split("::")[-1]
+    token = re.compile(rf"\b{re.escape(name)}\b.*<<<|<<<" if name else rf"\b{re.escape(api)}\b")
+    for distance in range(NEAR + 1):
+        for candidate in (line - distance, line + distance):
+            if 1 <= candidate <= len(lines) and token.search(lines[candidate - 1]):
+                return candidate
+    return line
+
+
+@cache
+def _lines(path: str) -> tuple[str, ...]:
+    try:
+        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
+    except OSError:
+        return ()
+
+
+def _ask(module: str, offsets: Sequence[int]) -> dict[int, tuple[_Place, ...]]:
+    """What stands at the addresses of a module, innermost inlined function first."""
+    program = shutil.which("addr2line")
+    base = _code_start(module)
+    if program is None or base is None:
+        return {}
+    found: dict[int, tuple[_Place, ...]] = {}
+    for at in range(0, len(offsets), BATCH):
+        batch = offsets[at : at + BATCH]
+        # a return address is behind its call, so one byte less is in it
+        command = [program, "-a", "-f", "-C", "-i", "-e", module, *(f"{base + offset - 1:#x}" for offset in batch)]
+        try:
+            done = subprocess.run(
+                command,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=ASK_SECONDS,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return found
+        for offset, places in zip(batch, _answers(done.stdout), strict=False):
+            found[offset] = places
+    return found
+
+
+def _answers(text: str) -> list[tuple[_Place, ...]]:
+    answers: list[list[_Place]] = []
+    function = ""
+    for line in text.splitlines():
+        if re.fullmatch(r"0x[0-9a-f]+", line):
+            answers.append([])
+            function = ""
+        elif not answers:
+            continue
+        elif not function:
+            function = line
+        else:
+            path, _, number = re.sub(r" \(discriminator \d+\)$", "", line).rpartition(":")
+            answers[-1].append(_Place(function, "" if path == "??" else path, int(number) if number.isdigit() else 0))
+            function = ""
+    return [tuple(answer) for answer in answers]
+
+
+@cache
+def _code_start(module: str) -> int | None:
+    """The address that the start of a loaded module has in its file; None without debug information (or no ELF file)."""
+    try:
+        with open(module, "rb") as file:
+            head = file.read(64)
+            if head[:6] != b"\x7fELF\x02\x01":
+                return None
+            program_at, section_at = struct.unpack_from("<QQ", head, 32)
+            program_size, programs, section_size, sections, names_in = struct.unpack_from("<HHHHH", head, 54)
+            file.seek(section_at)
+            table = file.read(section_size * sections)
+            names_at, names_size = struct.unpack_from("<QQ", table, names_in * section_size + 24)
+            file.seek(names_at)
+            if b".debug_line" not in file.read(names_size):
+                return None
+            file.seek(program_at)
+            programs_table = file.read(program_size * programs)
+    except (OSError, struct.error):
+        return None
+    for at in range(0, len(programs_table), program_size):
+        if struct.unpack_from("<I", programs_table, at)[0] == 1:  # PT_LOAD
+            address: int = struct.unpack_from("<Q", programs_table, at + 16)[0]
+            return address & ~0xFFF
+    return None
