@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.agent.transforms import keep_resident, remove_wait
+from stitchcuda.agent.transforms import hoist_allocation, keep_resident, remove_wait
 from stitchcuda.agent.transforms.transform import Transform
 
-TRANSFORMS: tuple[Transform, ...] = (remove_wait, keep_resident)
+TRANSFORMS: tuple[Transform, ...] = (hoist_allocation, remove_wait, keep_resident)

@@ -28,9 +28,9 @@ def line_of(program: Program, sources: dict[str, LineIndex], site: Site) -> int:
     return index.line_at(place.start) + 1 if index is not None else 0
 
 
-def without_statement(body: Body, statement: Span) -> Edit:
-    """Deletes a statement with its lines; with them a comment of its own right above that speaks of waiting and of
-    nothing else that follows, and one of two blank lines that would meet."""
+def without_statement(body: Body, statement: Span, *, comments: bool = True) -> Edit:
+    """Deletes a statement with its lines; with them (`comments`) a comment of its own right above that speaks of waiting
+    and of nothing else that follows, and one of two blank lines that would meet."""
     edit = edits.remove(body, statement)
     start, end = edit.site.span
     text = body.text
@@ -40,7 +40,7 @@ def without_statement(body: Body, statement: Span) -> Edit:
     above = text[text.rfind(b"\n", 0, max(start - 1, 0)) + 1 : start]
     below = _line_at(text, end)
     lone = not below.strip() or below.lstrip().startswith(b"}")
-    if lone and re.fullmatch(rb"[ \t]*//[^\n]*\n", above) and _ABOUT_WAITING.search(above):
+    if comments and lone and re.fullmatch(rb"[ \t]*//[^\n]*\n", above) and _ABOUT_WAITING.search(above):
         before = text[text.rfind(b"\n", 0, max(start - len(above) - 1, 0)) + 1 : start - len(above)]
         if not before.lstrip().startswith(b"//"):
             start -= len(above)
