@@ -18,14 +18,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
+from stitchcuda.gpu_validate.trace.measures import blocks
 from stitchcuda.gpu_validate.trace.model import Call, Trace
 
 WARM_UP = 1  # invocations at the start of every run that are left out, when at least two others remain
 _LEAST_SHARE = 0.5  # of all launches must lie inside the loop for it to be the program's
 _ISSUES = re.compile(r"cu(?:da)?(?:Launch|Graph(?:Launch)|Memcpy|Memset|MemPrefetch)")
 _LAUNCHES = re.compile(r"cu(?:da)?(?:Launch(?!HostFunc)|GraphLaunch)")
-_WAITS = re.compile(r"cu(?:da)?(?:DeviceSynchronize|ThreadSynchronize|CtxSynchronize|(?:Stream|Event)Synchronize)$")
-_BLOCKING_COPY = re.compile(r"cu(?:da)?Memcpy(?!.*(?:Async|Peer|DtoD|Batch))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ def find_starts(trace: Trace, scope: Sequence[str] = ()) -> Starts:
     """The invocations of a full trace. `scope` names functions: only what runs inside one of them counts."""
     if trace.mode != "full" or trace.dropped:
         return Starts(reason="the trace is not complete")
-    calls = [c for c in trace.calls if _ISSUES.match(c.api) or _waits(c)]
+    calls = [c for c in trace.calls if _ISSUES.match(c.api) or blocks(c)]
     if scope:
         calls = [c for c in calls if any(_names(scope, site.function) for site in c.sites)]
         if not calls:
@@ -111,7 +110,7 @@ def _latency(calls: Sequence[Call], ends: dict[int, int]) -> float | None:
     if not issued:
         return None
     last = issued[-1]
-    waits = [c for c in calls if _waits(c) and c.index >= last.index]
+    waits = [c for c in calls if blocks(c) and c.index >= last.index]
     if waits:
         return (waits[-1].end - issued[0].start) / 1e9
     done = [ends[c.correlation] for c in issued if c.correlation in ends]
@@ -146,10 +145,6 @@ def _extent(keys: Sequence[object], turns: list[list[int]]) -> tuple[list[int], 
 
 def _key(call: Call) -> object:
     return (call.api, call.kernel, tuple((s.path, s.line) for s in call.sites))
-
-
-def _waits(call: Call) -> bool:
-    return bool(_WAITS.match(call.api) or _BLOCKING_COPY.match(call.api))
 
 
 def _names(scope: Sequence[str], function: str) -> bool:

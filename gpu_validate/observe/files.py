@@ -1,11 +1,10 @@
-"""Files that a run writes: found, digested, and taken away again so that the next run starts from the same folder."""
+"""Files that a run writes: found and digested."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,46 +22,19 @@ class WrittenFile:
 
 
 class Folder:
-    """A folder that runs work in, with what it held before. Raises OSError when it cannot be read."""
+    """A folder that a run works in, with what it held before. Raises OSError when it cannot be read."""
 
-    def __init__(self, path: Path, pristine: Path) -> None:
-        """`pristine` is the folder it was copied from: the source of files that a run changes."""
-        self.path, self._pristine = path, pristine
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._before = _stamps(path)
 
     def written(self, globs: Sequence[str]) -> dict[str, WrittenFile]:
-        """The files that came or changed since the folder was new, by path below it; with `globs`, those that match one."""
-        changed = [name for name, stamp in _stamps(self.path).items() if self._before.get(name) != stamp]
+        """The files that came or changed, by path below the folder; with `globs`, those that match one."""
+        changed = [name for name, stamp in _stamps(self._path).items() if self._before.get(name) != stamp]
         if globs:
-            matching = {p.relative_to(self.path).as_posix() for glob in globs for p in self.path.glob(glob)}
+            matching = {p.relative_to(self._path).as_posix() for glob in globs for p in self._path.glob(glob)}
             changed = [name for name in changed if name in matching]
-        return {name: _read(self.path / name) for name in sorted(changed)}
-
-    def restore(self) -> None:
-        """Makes the folder what it was before the run."""
-        now = _stamps(self.path)
-        for name in now.keys() - self._before.keys():
-            (self.path / name).unlink()
-        for name, stamp in self._before.items():
-            if now.get(name) != stamp:
-                (self.path / name).parent.mkdir(parents=True, exist_ok=True)
-                (self.path / name).unlink(missing_ok=True)
-                shutil.copy2(self._pristine / name, self.path / name)
-        self._before = {name: stamp for name, stamp in _stamps(self.path).items() if name in self._before}
-
-
-def copy_folder(source: Path, target: Path) -> Folder:
-    """A copy of `source` to run in. Links are copied as links. Raises OSError."""
-    shutil.copytree(source, target, symlinks=True)
-    return Folder(target, source)
-
-
-def digest_of(files: Mapping[str, WrittenFile]) -> str:
-    """Names the contents of all of them."""
-    h = hashlib.blake2b(digest_size=16)
-    for name, file in sorted(files.items()):
-        h.update(f"{name}\0{file.digest}\0".encode())
-    return h.hexdigest()
+        return {name: _read(self._path / name) for name in sorted(changed)}
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int, int]]:

@@ -1,0 +1,223 @@
+"""G3: does the version show the same results as the original?
+
+The original is run first, several times for each case, and against itself: what it does not repeat proves nothing and is masked by
+token. Then the candidate's runs are compared, every one of them: plain, with all new device memory filled with a pattern (it must
+not read what nobody wrote), and on request with the work of one stream after another held back (a race that is usually lucky).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from stitchcuda.analysis.contract.project import ObserveSection
+from stitchcuda.analysis.contract.types import Tolerance
+from stitchcuda.analysis.proof.model import Declared
+from stitchcuda.gpu_validate.observe.shown import Compared, Expectation, Shown, against, expectation
+from stitchcuda.gpu_validate.runs import Case, Room
+from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.trace.session import Delay, TraceRequest
+from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
+
+BASELINE_RUNS = 3
+CANDIDATE_RUNS = 3
+_DELAY_SECONDS = 2.0  # that all delays of one run add up to, about
+_LEAST_DELAY, _MOST_DELAY = 20, 5000  # microseconds before one operation
+_FINDINGS = 8
+TIMING, FULL = TraceRequest("timing"), TraceRequest("full")
+
+
+@dataclass(frozen=True)
+class Observed:
+    """The baseline in one case. `probes` are runs under poison or delays that agree with it: only those can show something."""
+
+    case: Case
+    runs: tuple[Shown, ...]
+    expected: Expectation
+    probes: Mapping[str, TraceRequest] = field(default_factory=dict)
+    findings: tuple[GateFinding, ...] = ()
+
+
+@dataclass(frozen=True)
+class BaselineResults:
+    """`problem` is why nothing can be compared with the baseline, "" when something can."""
+
+    observed: tuple[Observed, ...]
+    problem: str = ""
+
+    @property
+    def full(self) -> Trace | None:
+        """The full trace of the first case."""
+        return next((r.trace for o in self.observed[:1] for r in o.runs if r.trace and r.trace.mode == "full"), None)
+
+    @property
+    def findings(self) -> tuple[GateFinding, ...]:
+        return tuple(f for o in self.observed for f in o.findings)
+
+
+def observe_baseline(
+    room: Room,
+    all_cases: Sequence[Case],
+    observe: ObserveSection,
+    tolerance: Tolerance,
+    *,
+    delays: bool = False,
+    told: Callable[[str], None] = lambda _: None,
+) -> BaselineResults:
+    """Runs the original. Raises Cancelled."""
+    observed: list[Observed] = []
+    for case in all_cases:
+        runs = []
+        for k in range(BASELINE_RUNS):
+            told(f"running the original {k + 1}/{BASELINE_RUNS} {case.name}".strip())
+            runs.append(room.run_with_memory(TIMING if k else FULL, case))
+            problem = _cannot_serve(runs[-1])
+            if problem:
+                break
+        if problem and case.hidden and observed:
+            what = f"the original itself does not run with {case.name}: {problem}"
+            observed[0] = _with_finding(observed[0], what)
+            continue
+        if problem:
+            return BaselineResults(tuple(observed), problem)
+        expected = expectation(runs, observe, tolerance)
+        if expected.faults:
+            return BaselineResults(tuple(observed), expected.faults[0])
+        found = [
+            GateFinding(f"varies between runs: {line.strip()}"[:160], baseline=True) for line in _varying(expected)
+        ]
+        found += [GateFinding(f"{api} fails with error {code}", baseline=True) for api, code in sorted(expected.errors)]
+        if expected.code:
+            found.append(GateFinding(f"ends with {expected.code}", baseline=True))
+        one = Observed(case, tuple(runs), expected, findings=tuple(found))
+        observed.append(_probe(room, one, delays, told) if not observed else one)
+    return BaselineResults(tuple(observed))
+
+
+def _probe(room: Room, one: Observed, delays: bool, told: Callable[[str], None]) -> Observed:
+    """Runs the baseline under poison and delays. Where it varies itself, that is a finding and shows nothing of a candidate."""
+    requests = {"poisoned memory": TraceRequest("timing", poison=True)}
+    full = one.runs[0].trace
+    if delays and full is not None:
+        requests |= {f"delays in stream {s}": r for s, r in delay_requests(full).items()}
+    probes, findings = {}, list(one.findings)
+    for name, request in requests.items():
+        told(f"running the original with {name}")
+        result = against(one.expected, room.run_with_memory(request, one.case), Declared())
+        if result.failures or result.unknown:
+            why = result.failures[0].what if result.failures else result.unknown[0]
+            findings.append(GateFinding(f"with {name} the original itself differs: {why}", baseline=True))
+        else:
+            probes[name] = request
+    return Observed(one.case, one.runs, one.expected, probes, tuple(findings))
+
+
+def delay_requests(full: Trace) -> dict[int, TraceRequest]:
+    """One request a stream with device work: its operations held back, so that all delays together take about two seconds."""
+    work: dict[int, int] = {}
+    for op in full.ops:
+        work[op.stream] = work.get(op.stream, 0) + 1
+    out = {}
+    for stream, count in sorted(work.items()):
+        each = min(_MOST_DELAY, max(_LEAST_DELAY, int(_DELAY_SECONDS * 1e6 / count)))
+        held = min(count, int(_DELAY_SECONDS * 1e6 / each))
+        out[stream] = TraceRequest("timing", delays=(Delay(stream, each, 0, held),))
+    return out
+
+
+@dataclass(frozen=True)
+class Equivalence:
+    """The gate's result, with the candidate's full trace of the first case."""
+
+    result: GateResult
+    full: Trace | None = None
+
+
+def equivalence(
+    baseline: BaselineResults,
+    room: Room,
+    declared: Declared,
+    *,
+    told: Callable[[str], None] = lambda _: None,
+) -> Equivalence:
+    """Runs the candidate and compares. Raises Cancelled."""
+    if baseline.problem or not baseline.observed:
+        reason = baseline.problem or "the original was not run"
+        return Equivalence(GateResult("G3", GateState.INCONCLUSIVE, reason, findings=baseline.findings))
+    full: Trace | None = None
+    done: list[tuple[str, Compared]] = []
+    for observed in baseline.observed:
+        plan = [("", FULL), *[("", TIMING)] * (CANDIDATE_RUNS - 1), *observed.probes.items()]
+        for name, request in plan:
+            told(f"running the version {name or observed.case.name}".strip())
+            shown = room.run_with_memory(request, observed.case)
+            if full is None and request is FULL:
+                full = shown.trace
+            if lacks_memory(observed.expected, shown):
+                reason = "the GPU had no memory left for the version, twice: another process may hold it"
+                return Equivalence(_result(GateState.INCONCLUSIVE, reason, done, baseline), full)
+            compared = against(observed.expected, shown, declared)
+            title = " ".join(filter(None, (f"with {name}" if name else "", observed.case.name)))
+            done.append((title, compared))
+            if compared.failures:
+                reason = f"{title}: {compared.failures[0].what}" if title else compared.failures[0].what
+                return Equivalence(_result(GateState.FAILED, reason, done, baseline, compared.failures), full)
+            if shown.ended.stuck:
+                break
+    return Equivalence(_summed(done, baseline), full)
+
+
+def lacks_memory(expected: Expectation, shown: Shown) -> bool:
+    """Whether the run failed for want of GPU memory, which the baseline's runs did not."""
+    return shown.out_of_memory and not shown.ended.ok and all(code != 2 for _, code in expected.errors)
+
+
+def _summed(done: Sequence[tuple[str, Compared]], baseline: BaselineResults) -> GateResult:
+    unknown = list(dict.fromkeys(what for _, c in done for what in c.unknown))
+    if unknown:
+        found = [GateFinding(what) for what in unknown]
+        return _result(GateState.INCONCLUSIVE, unknown[0], done, baseline, found)
+    if not all(c.compared for _, c in done):
+        masked = any(c.masked for _, c in done)
+        reason = (
+            "nothing comparable is left: all that it shows varies between runs of the original"
+            if masked
+            else "it shows no number, file or buffer that could be compared: print a checksum or write a file"
+        )
+        return _result(GateState.UNTESTED, reason, done, baseline)
+    return _result(GateState.PASSED, "", done, baseline)
+
+
+def _result(
+    state: GateState,
+    reason: str,
+    done: Sequence[tuple[str, Compared]],
+    baseline: BaselineResults,
+    findings: Sequence[GateFinding] = (),
+) -> GateResult:
+    evidence: dict[str, Any] = {
+        "cases": [o.case.name or "as it is" for o in baseline.observed],
+        "baseline_runs": sum(len(o.runs) for o in baseline.observed),
+        "candidate_runs": len(done),
+        "probes": [name for o in baseline.observed for name in o.probes],
+    }
+    if done:
+        least = min((c for _, c in done), key=lambda c: c.compared)
+        evidence |= {"compared": dict(least.counts), "masked": least.masked, "words": least.words}
+    return GateResult("G3", state, reason, evidence, (*findings[:_FINDINGS], *baseline.findings[:_FINDINGS]))
+
+
+def _cannot_serve(run: Shown) -> str:
+    if run.out_of_memory and not run.ended.ok:
+        return "the GPU had no memory left for the original, twice: another process may hold it"
+    return f"the original {run.ended.describe()}" if run.broken else ""
+
+
+def _varying(expected: Expectation) -> list[str]:
+    lines = [*(expected.stdout.varying if expected.stdout else ()), *expected.stderr.varying]
+    return lines[:3] + [f"the file {name}" for name, file in expected.files.items() if file is None]
+
+
+def _with_finding(one: Observed, what: str) -> Observed:
+    return Observed(one.case, one.runs, one.expected, one.probes, (*one.findings, GateFinding(what, baseline=True)))

@@ -1,0 +1,133 @@
+"""Programs and a tracer for tests of the hub on machines without a GPU.
+
+SIMULATED: the tracer. A program here is a Python script that really runs, in a process of its own and under the real limits; what it
+"did on the GPU" is what it writes into `$HOME/trace.json`, and the effects of poison and of delays are told to it in its
+environment. Everything else (runs, files, comparison, statistics, gates) is what users get.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from stitchcuda.analysis.contract.project import ObserveSection, Project, RunSection
+from stitchcuda.gpu_validate.processes import Ended, Limits, run_limited
+from stitchcuda.gpu_validate.runs import Room
+from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
+from stitchcuda.gpu_validate.trace.session import TraceRequest
+
+GOOD = """
+import hashlib, json, os, sys, time
+size, seed = (sys.argv[1:] + ["8", "1"])[:2]
+poison, delayed = os.environ["SCRIPT_POISON"] == "1", os.environ["SCRIPT_DELAY"]
+home = os.environ["HOME"]
+gpu = {"reads": [], "kernels": [], "failing": []}
+def kernel(name, stream=0): gpu["kernels"].append([name, stream])
+def read(value): gpu["reads"].append(str(value))
+def end(code=0):
+    with open(os.path.join(home, "trace.json"), "w") as file: json.dump(gpu, file)
+    sys.exit(code)
+total = sum(range(int(size))) * int(seed)
+kernel("scale"); kernel("sum", 1)
+read(total // 2); read(total)
+print("sum", total)
+print("took", time.perf_counter_ns() % 100000, "ns")
+end()
+"""
+
+
+def changed(*pairs: tuple[str, str], source: str = GOOD) -> str:
+    """The good program with parts replaced."""
+    for old, new in pairs:
+        assert old in source, old
+        source = source.replace(old, new)
+    return source
+
+
+def scripted_tracer(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    limits: Limits,
+    request: TraceRequest,
+    library: Path,
+    cancel: Callable[[], bool] | None = None,
+    scratch: Path | None = None,
+) -> tuple[Ended, Trace | None]:
+    """Stands for `trace.session.run_traced`."""
+    told = {
+        "SCRIPT_POISON": "1" if request.poison else "0",
+        "SCRIPT_DELAY": ",".join(str(d.stream) for d in request.delays),
+    }
+    ended = run_limited(command, cwd=cwd, env={**env, **told}, limits=limits, cancel=cancel, scratch=scratch)
+    try:
+        gpu = json.loads((Path(env["HOME"]) / "trace.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ended, None
+    return ended, _trace(gpu, request)
+
+
+def _trace(gpu: Mapping[str, list[Any]], request: TraceRequest) -> Trace:
+    """One call every millisecond; its operation ends half a millisecond later."""
+    full = request.mode == "full"
+    calls: list[Call] = []
+    ops: list[DeviceOp] = []
+    reads: list[HostRead] = []
+
+    def call(api: str, kind: str, name: str = "", stream: int = 0, status: int = 0, copy_kind: str = "") -> None:
+        i = len(calls)
+        site = (CallSite("main.cu", 10 + i, "main"),) if full else ()
+        start = 1_000_000 * (i + 1)
+        calls.append(
+            Call(i, api, start, start + 900_000, correlation=i + 1, status=status, stream=stream, copy_kind=copy_kind,
+                 kernel=name, sites=site)
+        )  # fmt: skip
+        if kind and (full or request.operations):
+            ops.append(DeviceOp(kind, start, start + 500_000, stream, i + 1, name, 8, copy_kind))
+
+    for name, stream in gpu["kernels"]:
+        call("cudaLaunchKernel", "kernel", name, int(stream))
+    for value in gpu["reads"]:
+        call("cudaMemcpy", "copy", copy_kind="d2h")
+        reads.append(HostRead(calls[-1].index, 8, value))
+    for api in gpu["failing"]:
+        call(api, "", status=9)
+    end = 1_000_000 * (len(calls) + 1)
+    streams = (TracedStream(1, "created", 1),)
+    return Trace(request.mode, 0, 500_000, end, tuple(calls), tuple(ops), tuple(reads), "simulated", streams=streams)
+
+
+PROJECT = Project(run=RunSection(command=f"{sys.executable} -I -S main.py", timeout=5.0))
+
+
+def project(command: str = "main.py", observe: ObserveSection = PROJECT.observe, **run: object) -> Project:
+    section = RunSection(command=f"{sys.executable} -I -S {command}", timeout=5.0)
+    return replace(PROJECT, run=replace(section, **run), observe=observe)  # type: ignore[arg-type]
+
+
+def placing(folder: Path, source: str) -> Callable[[], AbstractContextManager[Path]]:
+    """Stands for `Builder.placed`: a fresh folder with the program for every run, at one path for all versions."""
+
+    @contextmanager
+    def place() -> Iterator[Path]:
+        tree = folder / "place"
+        tree.mkdir()
+        (tree / "main.py").write_text(source, encoding="utf-8")
+        try:
+            yield tree
+        finally:
+            shutil.rmtree(tree)
+
+    return place
+
+
+def room(folder: Path, source: str, settings: Project = PROJECT) -> Room:
+    """A room for one version."""
+    return Room(placing(folder, source), None, settings, scripted_tracer, scratch=folder, library=Path("simulated"))
