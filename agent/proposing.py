@@ -103,7 +103,7 @@ class _Work:
     gates: tuple[GateResult, ...] = ()
     found: list[Refusal] = field(default_factory=list)  # by the transforms, in the last round
     refused: dict[tuple[object, ...], Refusal] = field(default_factory=dict)  # proposals that did not hold
-    at_first: dict[str, Outcome] = field(default_factory=dict)  # what a transform found in the original
+    known: dict[tuple[str, tuple[str, ...]], frozenset[frozenset[TextEdit]]] = field(default_factory=dict)
     _last: tuple[object, _Built] | None = None
 
     def __post_init__(self) -> None:
@@ -111,9 +111,6 @@ class _Work:
 
     def apply(self, transform: Transform) -> None:
         outcome = transform.find(Situation(self.current, self.contract))
-        if transform.ID not in self.at_first:
-            first = outcome if not self.units else transform.find(Situation(self.original, self.contract))
-            self.at_first[transform.ID] = first
         self.found += [self._placed(r) for r in outcome.refusals]
         drafts = self._drafts(transform, outcome)
         self.report(
@@ -128,31 +125,17 @@ class _Work:
 
     def _drafts(self, transform: Transform, outcome: Outcome) -> tuple[_Draft, ...]:
         """The proposals as units still without a place, those that were refused before left out."""
-        known = {frozenset(p.edits) for p in self.at_first[transform.ID].proposals}
         prices: Sequence[float | None] = [None] * len(outcome.proposals)
         if self.analyser.price is not None:
             prices = self.analyser.price(outcome.proposals, self.current)
+        placed = [self._placed_unit(p) for p in outcome.proposals]
+        touched = versions.with_parents(self.units, {parent for unit in placed for parent in unit.parents})
         drafts = []
-        for proposal, price in zip(outcome.proposals, prices, strict=True):
-            self.base.update(read_base(self.baseline, [e.path for e in proposal.edits if e.path not in self.base]))
-            unit = Unit(
-                id="",
-                parents=(),
-                transform=proposal.transform,
-                why=proposal.why,
-                edits=proposal.edits,
-                declared=proposal.declared,
-                obligations=proposal.obligations,
-                serves=_serves(proposal.declared, self.contract),
+        for proposal, price, unit in zip(outcome.proposals, prices, placed, strict=True):
+            needed, edits = self._needed(transform, unit, touched)
+            draft = _Draft(
+                replace(unit, id="", edits=proposal.edits, parents=needed), proposal, (proposal.transform, edits)
             )
-            placed = versions.extend(self.base, self.units, [unit])[-1]
-            original: tuple[TextEdit, ...] | None = None
-            if not placed.parents:
-                original = versions.rebased(self.base, (*self.units, placed), [placed.id])[-1].edits
-            if original is None or frozenset(original) not in known:
-                # It is there only because of what was changed before, so it does not hold without that.
-                unit = replace(unit, parents=tuple(u.id for u in self.units))
-            draft = _Draft(unit, proposal, (proposal.transform, original or placed.edits))
             if draft.key in self.refused:
                 continue
             if price is not None and price < self.analyser.noise:
@@ -160,6 +143,44 @@ class _Work:
                 continue
             drafts.append(draft)
         return tuple(drafts)
+
+    def _placed_unit(self, proposal: Proposal) -> Unit:
+        """The proposal as the next unit, with the parents that its edits need."""
+        self.base.update(read_base(self.baseline, [e.path for e in proposal.edits if e.path not in self.base]))
+        unit = Unit(
+            id="",
+            parents=(),
+            transform=proposal.transform,
+            why=proposal.why,
+            edits=proposal.edits,
+            declared=proposal.declared,
+            obligations=proposal.obligations,
+            serves=_serves(proposal.declared, self.contract),
+        )
+        return versions.extend(self.base, self.units, [unit])[-1]
+
+    def _needed(
+        self, transform: Transform, unit: Unit, touched: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[TextEdit, ...]]:
+        """The units without which the transform does not propose this change, as far as that is known, and the change's edits in
+        their text: none when it proposes it in the original, those whose text the new units touch when it does with these
+        alone, else all."""
+        everything = tuple(u.id for u in self.units)
+        for chosen in dict.fromkeys(((), touched)) if not unit.parents else (touched,):
+            edits = versions.rebased(self.base, (*self.units, unit), (*chosen, unit.id))[-1].edits
+            if chosen == everything or frozenset(edits) in self._found_with(transform, chosen):
+                return chosen, edits
+        return everything, unit.edits
+
+    def _found_with(self, transform: Transform, chosen: tuple[str, ...]) -> frozenset[frozenset[TextEdit]]:
+        """What the transform proposes in the version of these units."""
+        key = (transform.ID, chosen)
+        if key not in self.known:
+            texts = versions.compose(self.base, self.units, chosen)
+            analysis = self.analyser.analyse(self.baseline.with_texts(texts)) if chosen else self.original
+            outcome = transform.find(Situation(analysis, self.contract))
+            self.known[key] = frozenset(frozenset(p.edits) for p in outcome.proposals)
+        return self.known[key]
 
     def _settle(self, kept: tuple[_Draft, ...], todo: tuple[_Draft, ...]) -> tuple[_Draft, ...]:
         """`kept` and those of `todo` with which the version is proved: all at once, or by halves."""
