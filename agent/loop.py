@@ -8,7 +8,7 @@ the units find out which of them are to blame (the units of one transform stay t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stitchcuda.agent import versions
@@ -51,12 +51,13 @@ class Listener(Protocol):
     def judged(self, candidate: Candidate) -> None: ...
 
 
-Pricing = Callable[[Trace], Callable[[Sequence[Proposal], Analysis], Sequence[float | None]]]
+Price = Callable[[Sequence[Proposal], Analysis], Sequence[float | None]]
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What the loop works with. `pricing` makes the analyser's price from the trace of the original. `stopped` says why to stop
+    """What the loop works with. `pricing` makes the analyser's price from the trace of the original, and says
+    below how many seconds a proposal is not worth it. `stopped` says why to stop
     now, None to go on."""
 
     transforms: Sequence[Transform]
@@ -64,7 +65,7 @@ class Parts:
     judge: Judge
     listener: Listener
     stopped: Callable[[], Stop | None] = lambda: None
-    pricing: Pricing | None = None
+    pricing: Callable[[Trace], tuple[Price, float]] | None = None
 
 
 def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
@@ -82,7 +83,8 @@ def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
         return Result(outcome, reason, Stop.CONTRACT_MET, contract, measured)
     analyser = parts.analyser
     if parts.pricing is not None and measured.trace is not None:
-        analyser = Analyser(analyser.analyse, analyser.check, parts.pricing(measured.trace), analyser.noise)
+        price, noise = parts.pricing(measured.trace)
+        analyser = replace(analyser, price=price, noise=noise)
     listener = parts.listener
     stopped = parts.stopped
     proposed = propose(baseline, contract, parts.transforms, analyser, listener.step, lambda: stopped() is not None)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from stitchcuda.agent import journal, loop, versions
 from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
 from stitchcuda.agent.loop import Listener, Parts
-from stitchcuda.agent.outcome import Result, Stop
+from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop
 from stitchcuda.agent.recording import Recorder
 from stitchcuda.agent.result_json import result_to_json
 from stitchcuda.analysis.contract.project import Project
@@ -30,6 +30,7 @@ class Request:
     project: Project
     seconds: float | None = None
     stitchcuda: str = ""  # the version that the journal names
+    reference: Mapping[str, bytes] | None = None  # texts of a version to measure beside the best one
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,9 @@ class Machinery:
     parts: Callable[[Listener, Callable[[], Stop | None]], Parts]
     verdict: Callable[[Verdict], Mapping[str, Any]]
     blueprint: Callable[[Result], Blueprint | None] = lambda result: None
+    measure: Callable[[Version], Candidate | None] = lambda version: (
+        None
+    )  # a version that nobody judges; None: it cannot
 
 
 class MakeMachinery(Protocol):
@@ -57,6 +61,7 @@ class Stitched:
     base: Mapping[str, bytes]
     folder: Path
     blueprint: Blueprint | None = None
+    reference: Candidate | None = None  # as far as it could be measured
     value: Mapping[str, Any] = field(default_factory=dict)  # as JSON, paths relative to the program's folder
 
     @property
@@ -92,6 +97,9 @@ def stitch(
         recorder = Recorder(run, baseline, machinery.verdict, listener)
         result = loop.stitch(baseline, request.contract, machinery.parts(recorder, stopped))
         blueprint = machinery.blueprint(result)
+        reference = None
+        if request.reference is not None and result.outcome is not Kind.FAILED:
+            reference = machinery.measure(baseline.with_texts(request.reference))
     if blueprint is not None:
         run.write("blueprint.json", blueprint_to_json(blueprint))
     run.refusals(result.refusals)
@@ -99,7 +107,7 @@ def stitch(
         result, recorder.base, verdict=machinery.verdict, blueprint=blueprint, run_dir=str(run.folder)
     )
     run.write("result.json", value)
-    return Stitched(result, recorder.base, run.folder, blueprint, value)
+    return Stitched(result, recorder.base, run.folder, blueprint, reference, value)
 
 
 def _project_json(project: Project) -> dict[str, Any]:

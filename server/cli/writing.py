@@ -38,10 +38,12 @@ def replace_file(path: str, content: bytes) -> None:
         raise CannotRun(f"{path}: cannot be written ({error.strerror})") from None
 
 
-def replace_files(changes: Mapping[str, bytes | None], expected: Mapping[str, Collection[bytes | None]]) -> None:
-    """Writes several files, None for one that is to be gone: all or none. Before anything is written every file must be
-    replaceable and hold one of its `expected` contents (None: not be there); when one cannot be written after all, those before it
-    get their old content back. Raises CannotRun."""
+def replace_files(
+    changes: Mapping[str, bytes | None], expected: Mapping[str, Collection[bytes | None]]
+) -> tuple[str, ...]:
+    """Writes several files, None for one that is to be gone: all or none; gives those that were changed. Before anything is
+    written every file must be replaceable and hold one of its `expected` contents (None: not be there); when one cannot be
+    written after all, those before it get their old content back. Raises CannotRun."""
     before: dict[str, bytes | None] = {}
     for path in changes:
         must_be_replaceable(path)
@@ -52,13 +54,15 @@ def replace_files(changes: Mapping[str, bytes | None], expected: Mapping[str, Co
     written: list[str] = []
     try:
         for path, content in changes.items():
-            written.append(path)
-            _put(path, content)
+            if before[path] != content:
+                written.append(path)
+                _put(path, content)
     except BaseException:
         for path in written:
             with contextlib.suppress(CannotRun):
                 _put(path, before[path])
         raise
+    return tuple(written)
 
 
 def _put(path: str, content: bytes | None) -> None:

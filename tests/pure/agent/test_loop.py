@@ -250,7 +250,7 @@ def test_proposals_priced_below_the_noise_are_left_out(tmp_path: Path) -> None:
     hub = Hub()
     (tmp_path / "a.cu").write_bytes(TEXT)
     hub.baseline = Baseline(trace=Trace("full", 0, 0, 1))
-    parts = Parts([WAIT], Analyser(analyse, check, noise=1e-5), hub, Told(), pricing=lambda trace: price)
+    parts = Parts([WAIT], Analyser(analyse, check), hub, Told(), pricing=lambda trace: (price, 1e-5))
     result = loop.stitch(Version(tmp_path), Contract(), parts)
     assert [u.edits[0].start for u in result.units] == [2]
     assert [(r.line, "less than can be measured" in r.reason) for r in result.refusals] == [(5, True)]

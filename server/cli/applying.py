@@ -1,0 +1,42 @@
+"""Writes a choice of a run's units into the program, and takes it back: all files or none, and only over texts that the run
+knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from stitchcuda.agent import journal, versions
+from stitchcuda.agent.journal import Applied, Record, Run
+from stitchcuda.server.cli.writing import replace_files
+
+
+def apply(record: Record, chosen: Sequence[str]) -> tuple[str, ...]:
+    """Makes the program the version with these units; gives the files that were written. What was applied before is replaced.
+    Raises CannotRun when a file holds what the run does not know, JournalError, UnitError."""
+    base = journal.base_texts(record)
+    after = versions.compose(base, record.units, chosen)
+    digests = {path: journal.text_digest(text) for path, text in after.items()}
+    record = replace(record, applied=(*record.applied, Applied(tuple(chosen), digests)))
+    Run(record.folder).applied(record.applied)  # first: whatever happens now can be taken back
+    return _make(record, base, after)
+
+
+def revert(record: Record) -> tuple[str, ...]:
+    """Gives every file that was applied its original bytes back, and removes those that were new; gives the files that
+    were changed. Raises CannotRun, JournalError."""
+    return _make(record, journal.base_texts(record), {})
+
+
+def _make(record: Record, base: dict[str, bytes], after: dict[str, bytes]) -> tuple[str, ...]:
+    folder = record.root if record.root.is_dir() else record.root.parent
+    known = [versions.compose(base, record.units, applied.units) for applied in record.applied]
+    paths = sorted({path for texts in known for path in texts})
+    changes: dict[str, bytes | None] = {}
+    expected: dict[str, list[bytes | None]] = {}
+    for path in paths:
+        place = os.path.join(folder, *path.split("/"))
+        changes[place] = after.get(path, base.get(path))
+        expected[place] = [base.get(path), *(texts.get(path, base.get(path)) for texts in known)]
+    return replace_files(changes, expected)

@@ -1,0 +1,120 @@
+"""What `stitch` tells people: the outcome, the verdict gate by gate, the units, what was refused, the diff."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stitchcuda.agent.journal import Record
+from stitchcuda.agent.outcome import quantity
+from stitchcuda.agent.stitching import Stitched
+from stitchcuda.agent.units import Unit
+from stitchcuda.gpu_validate.verdict import GATES
+from stitchcuda.server.report import diff
+
+
+def folder_of(path: str) -> str:
+    """The folder of a program as given, "" for the current one."""
+    return path if os.path.isdir(path) else os.path.dirname(path)
+
+
+def places_as_given(value: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The units and refusals of a result's JSON, with paths as the user would write them."""
+    folder = folder_of(path)
+
+    def given(row: Mapping[str, Any]) -> dict[str, Any]:
+        return {**row, "path": os.path.join(folder, row["path"]) if row["path"] else ""}
+
+    return {
+        "units": [{**unit, "edits": [given(edit) for edit in unit["edits"]]} for unit in value["units"]],
+        "refused": [given(row) for row in value["refused"]],
+    }
+
+
+def diff_of(done: Stitched, path: str) -> str:
+    """The best version as a unified diff, to be applied where the command was started."""
+    return diff_between(done.base, done.after, path)
+
+
+def diff_between(base: Mapping[str, bytes], after: Mapping[str, bytes], path: str) -> str:
+    folder = folder_of(path)
+    return diff.unified(
+        {os.path.join(folder, p): text for p, text in base.items()},
+        {os.path.join(folder, p): text for p, text in after.items()},
+    )
+
+
+def text(done: Stitched, path: str) -> str:
+    """Everything, as a page."""
+    value = {**done.value, **places_as_given(done.value, path)}
+    parts = [f"{value['outcome']}: {value['reason']}\n"]
+    if value["question"]:
+        asked = value["question"]
+        parts.append(f"question about {asked['field']}: {asked['text']} ({' / '.join(asked['options'])})\n")
+    if value["verdict"] is not None:
+        parts.append(verdict_table(value["verdict"]))
+    if value["units"]:
+        parts.append("units\n" + "\n".join(unit_lines(value["units"])) + "\n")
+    if value["refused"]:
+        rows = dict.fromkeys(f"  {_at(r['path'], r['line'])} {r['transform']}: {r['reason']}" for r in value["refused"])
+        parts.append("refused\n" + "\n".join(rows) + "\n")
+    change = diff_of(done, path)
+    if change:
+        parts.append(change)
+    parts.append(f"kept in {done.folder}\n")
+    return "\n".join(parts)
+
+
+def _at(path: str, line: int) -> str:
+    return f"{path}:{line}:" if line > 0 else f"{path}:" if path else ""
+
+
+def unit_lines(units: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line a unit: id, where, what, why, and what it builds on."""
+    lines = []
+    for unit in units:
+        edit = min(unit["edits"], key=lambda e: (e["path"], e["start"]["line"]))
+        parents = f" (builds on {', '.join(unit['parents'])})" if unit["parents"] else ""
+        place = _at(edit["path"], edit["start"]["line"])
+        lines.append(f"  {unit['id']} {place} {unit['transform']}: {unit['why']}{parents}")
+    return lines
+
+
+def verdict_table(verdict: Mapping[str, Any]) -> str:
+    """Every gate with its state: one that the hub did not come to is said to be untested."""
+    states = {gate["gate"]: gate for gate in verdict["gates"]}
+    lines = [f"verdict: {verdict['state']}"]
+    for name, what in GATES.items():
+        gate = states.get(name, {"state": "untested", "reason": "the validation did not come to it"})
+        reason = f"  {gate['reason']}" if gate.get("reason") else ""
+        lines.append(f"  {name} {what:<20} {gate['state']}{reason}")
+    for name, interval in verdict.get("speedup", {}).items():
+        low, middle, high = interval
+        lines.append(f"  {name:<23} {middle:.3f} times as fast, 95 % interval {low:.3f} to {high:.3f}")
+    for row in verdict.get("bounds", ()):
+        bound = row["bound"]
+        asked = f"{bound['statistic']} {bound['metric']} {bound['relation']} {quantity(bound['value'], bound['unit'])}"
+        if row["measured"] is None:
+            lines.append(f"  {asked}: not known ({row.get('reason') or 'not measured'})")
+        else:
+            met = "met" if row["met"] else "not met"
+            lines.append(f"  {asked}: {met}, measured {quantity(row['measured'], bound['unit'])}")
+    return "\n".join(lines) + "\n"
+
+
+def run_line(record: Record) -> str:
+    """A run in the list of runs."""
+    outcome = record.result["outcome"] if record.result is not None else "did not end"
+    return f"{record.name}  {outcome:<14}  {len(record.best)} of {len(record.units)} units  {record.root}"
+
+
+def journal_unit_lines(units: Sequence[Unit], chosen: Sequence[str]) -> list[str]:
+    """The units of a run, those of the best version marked."""
+    lines = []
+    for unit in units:
+        mark = "*" if unit.id in chosen else " "
+        paths = ", ".join(dict.fromkeys(e.path for e in unit.edits))
+        parents = f" (builds on {', '.join(unit.parents)})" if unit.parents else ""
+        lines.append(f"{mark} {unit.id} {unit.transform} in {paths}: {unit.why}{parents}")
+    return lines
