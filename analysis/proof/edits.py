@@ -1,0 +1,315 @@
+"""The statements in which two versions may differ, and nothing else: see `unmodelled`.
+
+Each removed, added or replaced statement must be one whose effect the Timelines show. A variable whose declaration
+changed (a host vector became a device pointer, a pointer came or went) may be named in such statements only, or handed on
+whole to a function of the program; otherwise the host computes with something else than before.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Call,
+    Cast,
+    Const,
+    Declare,
+    Expr,
+    Function,
+    Launch,
+    Name,
+    Return,
+    Stmt,
+    TypeRef,
+    Unary,
+    walk,
+)
+from stitchcuda.analysis.program.link import resolve
+from stitchcuda.analysis.program.show import show_type
+from stitchcuda.analysis.proof.correspond import Changed, Correspondence, Side, line_of
+from stitchcuda.analysis.proof.model import ProofFinding
+from stitchcuda.analysis.proof.pieces import Piece
+from stitchcuda.analysis.proof.shapes import (
+    Shape,
+    followed,
+    is_number,
+    is_pointer,
+    is_vector,
+    null_declaration,
+    pure_parts,
+    shape_of,
+    vector_declaration,
+)
+
+_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
+_ORDER = frozenset({ApiKind.EVENT_CREATE, ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT, ApiKind.EVENT_DESTROY})
+_GO = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.COPY}
+_COME = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE}
+_POOL_SETTINGS = frozenset({"cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"})  # keep memory, order nothing
+_HANDLES = frozenset({"cudaMemPool_t", "cudaEvent_t"})
+_KEYS = {ApiKind.ALLOC: ("out",), ApiKind.FREE: ("ptr",), ApiKind.COPY: ("dst", "src")}  # by what two calls are paired
+_NEW_ROLES = frozenset({"stream"})
+
+
+def unmodelled(both: Correspondence) -> list[ProofFinding]:
+    """What differs and is not modelled. Maps the calls of replaced statements onto each other, too."""
+    found: list[ProofFinding] = []
+    retyped = {uid: _retyped(both, uid) for uid in both.changed}
+    for uid, changed in both.changed.items():
+        found += _signature(both, changed)
+        names_before, names_after = set(retyped[uid][0]), set(retyped[uid][1])
+        for slot in changed.slots:
+            found += _slot(both, changed, slot, names_before, names_after)
+        found += _mentions(both, changed, names_before, names_after)
+    return found
+
+
+# ----------------------------------------------------------------------------------------------------------- signatures
+
+
+def _retyped(both: Correspondence, uid: str) -> tuple[set[str], set[str]]:
+    """Parameters whose type or name changed, by their names before and after."""
+    f, g = both.before.program.functions[uid], both.after.program.functions[uid]
+    old: set[str] = set()
+    new: set[str] = set()
+    for p, q in zip(f.params, g.params, strict=False):
+        if _type(p.type) != _type(q.type) or p.name != q.name:
+            old.add(p.name)
+            new.add(q.name)
+    return old, new
+
+
+def _type(type_: TypeRef) -> str:
+    """A type as comparable text: its spans do not count."""
+    return show_type(type_)
+
+
+def _signature(both: Correspondence, changed: Changed) -> list[ProofFinding]:
+    f, g = changed.before.function, changed.after.function
+    head = _head_words(changed.before), _head_words(changed.after)
+    if head[0] == head[1]:
+        return []
+    line = line_of(both.after, g.path, g.base)
+    bad = [ProofFinding(f"the signature of `{g.qualified}` changed", g.path, line)]
+    if f.record or g.record or f.template or g.template or len(f.params) != len(g.params) or f.initializers:
+        return bad
+    if any(len(resolve(side.program, f.path, f.name, len(f.params))) > 1 for side in (both.before, both.after)):
+        return [ProofFinding(f"`{g.qualified}` is overloaded and its signature changed", g.path, line)]
+    if f.uid in both.before.program.entries and f.body is not None:
+        return [ProofFinding(f"`{g.qualified}` has callers that are not here, and its signature changed", g.path, line)]
+    spare: set[str] = {"std", "::", "vector", "<", ">", "const", "&", "*"}
+    pairs = [(p.type, q.type) for p, q in zip(f.params, g.params, strict=True)] + [(f.returns, g.returns)]
+    for old, new in pairs:
+        if _type(old) == _type(new):
+            continue
+        carried = old.args[0].name if is_vector(old) else old.name if is_pointer(old) else None
+        if carried is None or not is_pointer(new) or new.name != carried:
+            return bad
+        spare |= {carried}
+    for p, q in zip(f.params, g.params, strict=True):
+        if p.default is not None or q.default is not None:
+            return bad
+        spare |= {p.name, q.name}
+    difference = (Counter(head[0]) - Counter(head[1])) + (Counter(head[1]) - Counter(head[0]))
+    return bad if set(difference) - spare else []
+
+
+def _head_words(side: Side) -> list[str]:
+    f = side.function
+    opening = f.base + f.body.span[0] if f.body is not None else f.base + f.span[1]
+    return [t.text for t in side.body.glue if t.start < opening]
+
+
+# ----------------------------------------------------------------------------------------------------------- statements
+
+
+def _slot(
+    both: Correspondence,
+    changed: Changed,
+    slot: tuple[tuple[Piece | None, Piece | None], ...],
+    names_before: set[str],
+    names_after: set[str],
+) -> Iterator[ProofFinding]:
+    removed = [(p, shape_of(both.before.program, changed.before, p)) for p, q in slot if p is not None and q is None]
+    added = [(q, shape_of(both.after.program, changed.after, q)) for p, q in slot if q is not None and p is None]
+    left = list(added)
+    for piece, shape in removed:
+        partner = next((x for x in left if _same_role(changed, shape, x[1])), None)
+        if partner is None:
+            yield from _alone(both, changed.before, piece, shape, names_before, original=True)
+            continue
+        left.remove(partner)
+        yield from _replaced(both, changed, (piece, shape), partner, names_before, names_after)
+    for piece, shape in left:
+        yield from _alone(both, changed.after, piece, shape, names_after, original=False)
+
+
+def _alone(
+    both: Correspondence, side: Side, piece: Piece, shape: Shape, names: set[str], *, original: bool
+) -> Iterator[ProofFinding]:
+    """A statement that one version has and the other does not."""
+    node = shape.node
+    if isinstance(node, Api):
+        if node.kind in (_GO if original else _COME) or (not original and node.name in _POOL_SETTINGS):
+            return
+    elif isinstance(node, Declare):
+        if null_declaration(node) or (original and vector_declaration(node)):
+            names.add(node.name)
+            return
+        if not original and node.init is None and node.type.name in _HANDLES and not node.type.pointer:
+            names.add(node.name)
+            return
+        if not original and is_number(node.type) and node.init is not None and _constant(node.init):
+            names.add(node.name)
+            return
+    elif piece.words == (";",):
+        return
+    analysis = both.before if original else both.after
+    what = "host code was removed here" if original else "host code changed here"
+    yield ProofFinding(what, side.function.path, line_of(analysis, side.function.path, piece.span[0]), original)
+
+
+def _constant(node: Expr) -> bool:
+    if isinstance(node, (Cast, Unary)):
+        return _constant(node.operand)
+    return isinstance(node, Const) or (isinstance(node, Name) and node.name.isupper())
+
+
+def _same_role(changed: Changed, one: Shape, other: Shape) -> bool:
+    a, b = one.node, other.node
+    if one.kind != other.kind or one.check != other.check:
+        return False
+    if isinstance(a, Api) and isinstance(b, Api):
+        return (
+            a.kind is b.kind
+            and a.kind in _KEYS
+            and all(_same(changed, a.role(r), b.role(r), pointers=True) for r in _KEYS[a.kind])
+        )
+    if isinstance(a, Launch) and isinstance(b, Launch):
+        return _text(changed.before, a.kernel) == _text(changed.after, b.kernel)
+    if isinstance(a, Call) and isinstance(b, Call):
+        return _text(changed.before, a.callee) == _text(changed.after, b.callee)
+    if isinstance(a, Declare) and isinstance(b, Declare) and isinstance(a.init, Call) and isinstance(b.init, Call):
+        return _text(changed.before, a.init.callee) == _text(changed.after, b.init.callee)
+    return isinstance(a, Return) and isinstance(b, Return)
+
+
+def _replaced(
+    both: Correspondence,
+    changed: Changed,
+    old: tuple[Piece, Shape],
+    new: tuple[Piece, Shape],
+    names_before: set[str],
+    names_after: set[str],
+) -> Iterator[ProofFinding]:
+    """A statement that stands for another one."""
+    a, b = old[1].node, new[1].node
+    function = changed.before.function
+    fine = False
+    if isinstance(a, Api) and isinstance(b, Api):
+        roles = [r for r in dict.fromkeys([r for r, _ in (*a.roles, *b.roles)]) if r not in _NEW_ROLES]
+        fine = all(_same(changed, a.role(r), b.role(r), pointers=r in ("out", "ptr", "dst", "src")) for r in roles)
+        if fine:
+            both.map(function.uid, a, b)
+    elif isinstance(a, Launch) and isinstance(b, Launch):
+        parts = [(a.grid, b.grid), (a.block, b.block), (a.shared, b.shared), (a.stream, b.stream)]
+        fine = all(_same(changed, x, y, pointers=False) for x, y in parts) and _same_arguments(changed, a.args, b.args)
+        fine = fine and a.packed_args is None and b.packed_args is None
+        if fine:
+            both.map(function.uid, a, b)
+    elif isinstance(a, Call) and isinstance(b, Call):
+        fine = _same_arguments(changed, a.args, b.args)
+        if fine:
+            both.map(function.uid, a, b)
+    elif isinstance(a, Declare) and isinstance(b, Declare) and isinstance(a.init, Call) and isinstance(b.init, Call):
+        fine = (
+            (is_vector(a.type) or is_pointer(a.type))
+            and is_pointer(b.type)
+            and followed(both.before.program, function.path, a.init) is not None
+            and pure_parts((*a.init.args, *b.init.args))
+            and _same_arguments(changed, a.init.args, b.init.args)
+        )
+        if fine:
+            names_before.add(a.name)
+            names_after.add(b.name)
+            both.map(function.uid, a.init, b.init)
+    elif isinstance(a, Return) and isinstance(b, Return):
+        fine = (
+            isinstance(a.value, Name) and isinstance(b.value, Name) and _same(changed, a.value, b.value, pointers=True)
+        )
+    if not fine:
+        line = line_of(both.after, function.path, new[0].span[0])
+        yield ProofFinding("host code changed here", function.path, line)
+
+
+def _same_arguments(changed: Changed, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> bool:
+    return len(old) == len(new) and all(_same(changed, a, b, pointers=True) for a, b in zip(old, new, strict=True))
+
+
+def _same(changed: Changed, old: Expr | None, new: Expr | None, *, pointers: bool) -> bool:
+    """The same text; or, where the Timelines tell which memory is meant, two variables that point to device data (or are
+    the vector that carried it)."""
+    if old is None or new is None:
+        return old is new
+    if _text(changed.before, old) == _text(changed.after, new):
+        return True
+    if not pointers or type(old) is not type(new):
+        return False
+    if not isinstance(old, Name) or not isinstance(new, Name):
+        return False
+    before, after = _declared(changed.before.function, old.name), _declared(changed.after.function, new.name)
+    return before is not None and after is not None and (is_vector(before) or is_pointer(before)) and is_pointer(after)
+
+
+def _declared(function: Function, name: str) -> TypeRef | None:
+    """The type of a local variable or parameter that is declared once."""
+    types = [p.type for p in function.params if p.name == name]
+    if function.body is not None:
+        types += [n.type for n in walk(function.body) if isinstance(n, Declare) and n.name == name]
+    return types[0] if len(types) == 1 else None
+
+
+def _text(side: Side, node: Expr | Stmt) -> tuple[str, ...]:
+    start, end = side.function.base + node.span[0], side.function.base + node.span[1]
+    return tuple(t.text for p in side.body.pieces for t in p.tokens if start <= t.start and t.end <= end)
+
+
+# ------------------------------------------------------------------------------------------------------------- mentions
+
+
+def _mentions(both: Correspondence, changed: Changed, old: set[str], new: set[str]) -> Iterator[ProofFinding]:
+    names = old | new
+    if not names:
+        return
+    after = changed.after
+    opening = after.function.base + (after.function.body.span[0] if after.function.body is not None else 1 << 40)
+    for token in after.body.glue:
+        if token.start >= opening and token.text in names:
+            yield _mention(both, changed, token.text, token.start)
+    for p, q in changed.rows:
+        if p is None or q is None or not names & set(q.words):
+            continue
+        shape = shape_of(both.after.program, after, q)
+        modelled = shape.kind in ("api", "launch", "call") or (
+            isinstance(shape.node, Declare)
+            and followed(both.after.program, after.function.path, shape.node.init) is not None
+        )
+        for k, token in enumerate(q.tokens):
+            if token.text not in names:
+                continue
+            whole = q.words[k - 1] in ("(", ",", "&") and q.words[k + 1] in (")", ",")
+            if not (modelled and whole) and not (shape.kind == "return" and len(q.words) == 3):
+                yield _mention(both, changed, token.text, token.start)
+    for name in (new - old) & {w for p in changed.before.body.pieces for w in p.words}:
+        if _declared(changed.before.function, name) is None:
+            yield _mention(both, changed, name, after.function.base)  # it hides something of that name
+
+
+def _mention(both: Correspondence, changed: Changed, name: str, offset: int) -> ProofFinding:
+    path = changed.after.function.path
+    return ProofFinding(
+        f"the host uses `{name}` here, whose declaration changed", path, line_of(both.after, path, offset)
+    )

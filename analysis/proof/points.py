@@ -1,0 +1,160 @@
+"""Points of the host's own code where it matters that device work is complete though no memory is named there: a clock,
+code that is not here, the end of the program.
+
+The executor makes an op of each (`Options.observed`), so that what is complete there can be compared. A call is such a
+point unless it is followed or known to leave the device alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Call,
+    Declare,
+    Expr,
+    Function,
+    Lambda,
+    Member,
+    New,
+    Program,
+    Site,
+    Stmt,
+    Throw,
+    TypeRef,
+    walk,
+)
+from stitchcuda.analysis.program.link import resolve
+from stitchcuda.analysis.rules.waits import HARMLESS, TIMER, callee_name, last_name
+
+TIME = "takes a time"
+HANDOVER = "hands data to other processes or devices"
+UNKNOWN = "calls code that is not here"
+LEAVES = "ends the program"
+
+_HANDOVER = re.compile(r"^(MPI_|PMPI_|nccl|nvshmem|shmem_|cuFile|cufile|ucp_|ucx|gdr_|rdma|NvSci)")
+_THREADS = re.compile(r"thread|async|^join$|^detach$|^lock$|^unlock$|^try_lock$|^notify_|^wait$|^wait_for$|atomic")
+_MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.QUERY})
+_UNKNOWN_APIS = frozenset({ApiKind.RESET, ApiKind.UNMODELLED})
+_ASKS_MEMORY = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
+_CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "sizeof", "alignof", "decltype"})
+_PLAIN_TYPES = re.compile(
+    r"^(std::.*|auto|void|bool|char|signed|unsigned|short|int|long|float|double|half|__half|__nv_bfloat16|dim3|FILE|size_t|ssize_t"
+    r"|u?int\d*(_t)?|u?(char|short|long|float|double|int)[1-4]|(un)?signed .*|long .*|short .*|cu[A-Z]\w*|CU\w+|cuda\w+|time_t|timeval|timespec|.*_t)$"
+)
+_PARALLEL = re.compile(rb"#[ \t]*pragma[ \t]+(omp|acc)\b|\bpthread_create\b|\bstd::(j?thread|async)\b")
+
+
+@dataclass
+class Points:
+    """The points of a program. `reasons` says of each what the host does there; memoised."""
+
+    program: Program
+    _inside: dict[str, tuple[str, str]] = field(default_factory=dict)  # of functions that are not followed
+
+    def of(self, functions: Iterable[str]) -> dict[Site, tuple[str, str]]:
+        """Site -> (what the host does there, one of the constants above; the name it calls)."""
+        found: dict[Site, tuple[str, str]] = {}
+        for uid in functions:
+            function = self.program.functions.get(uid)
+            if function is None or function.body is None or function.space in ("global", "device"):
+                continue
+            known = _lambdas(function)
+            for node in walk(function.body):
+                reason = self._reason(function, node, known)
+                if reason is not None:
+                    found.setdefault(Site(uid, function.path, node.span), reason)
+        return found
+
+    def strange(self, functions: Iterable[str], sources: Mapping[str, bytes]) -> tuple[str, str, int] | None:
+        """Code whose effect has no point of its own: objects of types that are not here, other host threads. As what, the
+        path and the offset in the file."""
+        aliases = {name for module in self.program.modules.values() for name, _ in module.aliases}
+        for uid in functions:
+            function = self.program.functions.get(uid)
+            if function is None or function.body is None or function.space in ("global", "device"):
+                continue
+            text = sources.get(function.path, b"")[function.base : function.base + function.span[1]]
+            parallel = _PARALLEL.search(text)
+            if parallel is not None:
+                return "several host threads run here", function.path, function.base + parallel.start()
+            for node in walk(function.body):
+                if isinstance(node, (Declare, New)) and self._strange(function, node.type, aliases):
+                    return f"type `{node.type.name}` is not here", function.path, function.base + node.span[0]
+        return None
+
+    def _strange(self, function: Function, type_: TypeRef, aliases: set[str]) -> bool:
+        bare = last_name(type_.name)
+        if type_.pointer or type_.reference or _PLAIN_TYPES.match(type_.name) or bare in aliases or not type_.name:
+            return False
+        if type_.name in function.template or bare in function.template:
+            return False
+        return not any(last_name(name) == bare for name in self.program.records)
+
+    def _reason(self, function: Function, node: Stmt | Expr, known: frozenset[str]) -> tuple[str, str] | None:
+        if isinstance(node, Throw):
+            return LEAVES, "throw"
+        if isinstance(node, Api):
+            if node.kind in _MEASURES or node.kind is ApiKind.EVENT_RECORD:
+                return TIME, node.name
+            if node.kind in _UNKNOWN_APIS:
+                return UNKNOWN, node.name
+            return (UNKNOWN, node.name) if node.name in _ASKS_MEMORY else None
+        return self._call(function, node, known) if isinstance(node, Call) else None
+
+    def _call(self, function: Function, call: Call, known: frozenset[str]) -> tuple[str, str] | None:
+        name = callee_name(call)
+        if not name:
+            return UNKNOWN, "a pointer"
+        if name in known or name in _CASTS:
+            return None
+        bare = last_name(name)
+        method = isinstance(call.callee, Member)
+        uids = (
+            self.program.by_name.get(bare, ())
+            if method
+            else tuple(f.uid for f in resolve(self.program, function.path, name, len(call.args)))
+        )
+        uids = tuple(u for u in uids if self.program.functions[u].space not in ("global", "device"))
+        if uids:
+            reasons = [self._body(u) for u in uids if u not in self.program.reaches_cuda]
+            return next((r for r in reasons if r is not None), None)
+        if any(isinstance(a, Api) for a in call.args):
+            return None  # looks at a status
+        if _HANDOVER.match(bare):
+            return HANDOVER, name
+        if TIMER.search(name):
+            return TIME, name
+        if bare in host_library.ENDS:
+            return LEAVES, name
+        if _THREADS.search(name):
+            return UNKNOWN, name
+        if HARMLESS.match(name) or host_library.known(bare) or (method and bare in host_library.QUIET_METHODS):
+            return None
+        if any(last_name(record) == bare for record in self.program.records):
+            return None  # a construction
+        if re.match(r"^cuda(GetErrorString|GetErrorName)$", name) or bare == "dim3":
+            return None
+        return UNKNOWN, name
+
+    def _body(self, uid: str) -> tuple[str, str] | None:
+        if uid not in self._inside:
+            self._inside[uid] = ("", "")  # recursion adds nothing
+            function = self.program.functions[uid]
+            nodes = walk(function.body) if function.body is not None else ()
+            known = _lambdas(function)
+            found = (self._reason(function, n, known) for n in nodes)
+            self._inside[uid] = next((r for r in found if r is not None), ("", ""))
+        reason = self._inside[uid]
+        return reason if reason[0] else None
+
+
+def _lambdas(function: Function) -> frozenset[str]:
+    if function.body is None:
+        return frozenset()
+    return frozenset(n.name for n in walk(function.body) if isinstance(n, Declare) and isinstance(n.init, Lambda))

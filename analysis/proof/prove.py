@@ -1,0 +1,170 @@
+"""Does a changed version compute what the original computes, in an order that keeps every value?
+
+`prove` compares two analyses of one program. `proved` means: the versions differ only in statements that are modelled
+(`edits.py`); their operations correspond one to one but for waits, allocations and what the change declares
+(`matching.py`); every two conflicting operations that the original orders are ordered alike and every read sees the same
+value (`order.py`, `resident.py`); nothing relies on a wait that is gone (`waiting.py`); and what must be conserved is
+(`quantities.py`). Whatever is not known and matters gives `untested`, with the line.
+
+It rests on what the analysis takes for granted: no memory that is read was never written, kernels stay within the buffers
+they are given, parameters of `main` hold no device memory, and one process drives the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.index.index import Analysis
+from stitchcuda.analysis.order.execute import execute_entry
+from stitchcuda.analysis.order.recorder import Options
+from stitchcuda.analysis.order.timeline import Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
+from stitchcuda.analysis.proof.edits import unmodelled
+from stitchcuda.analysis.proof.includes import strange_includes
+from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
+from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
+from stitchcuda.analysis.proof.order import keeps_order
+from stitchcuda.analysis.proof.points import Points
+from stitchcuda.analysis.proof.quantities import conserved
+from stitchcuda.analysis.proof.resident import resident
+from stitchcuda.analysis.proof.waiting import relies
+
+# Operations of which the comparison does not know enough, with what they are called.
+_NOT_COMPARED = {
+    ApiKind.GRAPH_LAUNCH: "CUDA graphs",
+    ApiKind.CAPTURE_BEGIN: "CUDA graphs",
+    ApiKind.GRAPH_UPDATE: "CUDA graphs",
+    ApiKind.HOST_FUNC: "host functions in streams",
+    ApiKind.QUERY: "queries whose answer depends on time",
+}
+
+
+@dataclass
+class Account:
+    failed: list[ProofFinding] = field(default_factory=list)
+    unknown: list[ProofFinding] = field(default_factory=list)
+    quantities: list[Quantity] = field(default_factory=list)
+    pairs: int = 0
+    rests_on: set[str] = field(default_factory=set)
+    entries: list[str] = field(default_factory=list)
+
+
+def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
+    """Compares all entries that a change reaches. Both analyses name their files alike. Pure; never raises on broken
+    code."""
+    account = Account()
+    try:
+        both = correspond(before, after)
+        account.unknown += unmodelled(both)
+        account.unknown += strange_includes(both)
+        if not account.unknown:
+            _compare_entries(both, declared, account)
+    except Unlike as difference:
+        account.unknown.append(difference.finding)
+    return _proof(account, declared)
+
+
+def _proof(account: Account, declared: Declared) -> Proof:
+    failed = tuple(dict.fromkeys(account.failed))
+    unknown = tuple(dict.fromkeys(account.unknown))
+    state = ProofState.FAILED if failed else ProofState.UNTESTED if unknown else ProofState.PROVED
+    first = (*failed, *unknown)[:1]
+    return Proof(
+        state,
+        first[0].what if first else "",
+        failed + unknown,
+        tuple(account.quantities),
+        account.pairs,
+        declared,
+        {"rests_on": sorted(account.rests_on), "entries": account.entries},
+    )
+
+
+def _compare_entries(both: Correspondence, declared: Declared, account: Account) -> None:
+    before, after = both.before.program, both.after.program
+    if not both.changed:
+        return  # the same text
+    if set(before.entries) != set(after.entries):
+        odd = min(set(before.entries) ^ set(after.entries))
+        account.unknown.append(
+            ProofFinding(f"`{odd.rsplit('::', 1)[-1]}` starts or stopped being an entry of the program")
+        )
+        return
+    reached: set[str] = set()
+    for old in both.before.timelines:
+        if set(both.changed).isdisjoint(old.functions):
+            continue
+        reached |= old.functions
+        account.entries.append(before.functions[old.entry].qualified)
+        compare_entry(both, old.entry, declared, account)
+    for uid in both.changed:
+        body = before.functions[uid].body
+        if uid not in reached and body is not None:
+            path = before.functions[uid].path
+            what = f"`{before.functions[uid].qualified}` changed, and no entry of the program is known to run it"
+            account.unknown.append(
+                ProofFinding(what, path, line_of(both.before, path, before.functions[uid].base), True)
+            )
+
+
+def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
+    """One entry: executes it in both versions with the points where the host may look, and compares."""
+    whole = both.before.program.functions[entry].name == "main"
+    functions = next(t.functions for t in both.before.timelines if t.entry == entry)
+    points = Points(both.before.program).of(functions)
+    images = {image: reason for site, reason in points.items() if (image := both.site(site)) is not None}
+    strange = Points(both.before.program).strange(functions, both.before.sources)
+    if strange is not None:
+        what, path, offset = strange
+        account.unknown.append(ProofFinding(what, path, line_of(both.before, path, offset), True))
+    old = _execute(both.before, entry, points)
+    new = _execute(both.after, entry, images)
+    for line, analysis in ((old, both.before), (new, both.after)):
+        for cut in line.cuts[:1]:
+            at = analysis.program.locate(cut.site)
+            account.unknown.append(ProofFinding(cut.what, at.path, line_of(analysis, at.path, at.start), line is old))
+    made = pair(both, old, new)
+    _unmatched(both, made, account)
+    copies = resident(both, made)
+    order = keeps_order(both, made, copies)
+    waits = relies(both, made, images, whole=whole)
+    account.failed += [*copies.failed, *order.failed, *waits.failed]
+    account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
+    account.pairs += order.pairs
+    account.rests_on |= order.rests_on
+    for quantity, finding in conserved(both, made, declared):
+        account.quantities.append(quantity)
+        if finding is not None:
+            account.failed.append(finding)
+
+
+def _execute(analysis: Analysis, entry: str, points: Iterable[Site]) -> Timeline:
+    options = Options(observed=frozenset(points))
+    return execute_entry(analysis.program, entry, options=options, sources=analysis.sources)
+
+
+def _unmatched(both: Correspondence, made: Pairing, account: Account) -> None:
+    """Operations that are not compared, or of one version only."""
+    line = made.before
+    for op in line.ops:
+        if op.kind in _NOT_COMPARED:
+            account.unknown.append(where(both, op, f"{_NOT_COMPARED[op.kind]} are not compared", original=True))
+            break
+    threads = next((op for op in line.ops if op.thread != line.ops[0].thread), None)
+    if threads is not None:
+        account.unknown.append(where(both, threads, "several host threads issue work", original=True))
+    for op in line.ops:
+        if not op.certain:
+            account.unknown.append(where(both, op, "this is reached through something not resolved", original=True))
+            break
+    for op in made.gone:
+        if op.kind in MOVING or op.kind is ApiKind.COPY or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT):
+            continue
+        account.unknown.append(where(both, op, f"`{op.api or op.kind.value}` has no counterpart", original=True))
+    for op in made.new:
+        if op.kind not in MOVING and op.kind not in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT):
+            account.unknown.append(where(both, op, f"`{op.api or op.kind.value}` has no counterpart in the original"))
+    for _, b, what in made.unlike:
+        account.unknown.append(where(both, b, f"`{b.api or b.kind.value}` {what}"))

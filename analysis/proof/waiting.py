@@ -1,0 +1,231 @@
+"""Does anything rely on a wait that is gone?
+
+Wherever device work was known to be complete on the host's way and no longer is, nothing may need it: no clock, no code
+that is not here, no memory that the host can see, no kernel that prints. Conflicting accesses are the matter of
+`order.py`. Errors of the work must still be reported: by a checked call that waits for it, on every path to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from stitchcuda.analysis.order.execute import END
+from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
+from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, side_of
+from stitchcuda.analysis.proof.matching import WAITS, Pairing, where
+from stitchcuda.analysis.proof.model import ProofFinding
+from stitchcuda.analysis.proof.pieces import Piece
+from stitchcuda.analysis.proof.points import HANDOVER, LEAVES, TIME, UNKNOWN
+from stitchcuda.analysis.proof.shapes import shape_of
+from stitchcuda.analysis.rules import wording
+
+WORK = frozenset(
+    {
+        ApiKind.LAUNCH,
+        ApiKind.COPY,
+        ApiKind.MEMSET,
+        ApiKind.LIBRARY_CALL,
+        ApiKind.GRAPH_LAUNCH,
+        ApiKind.PREFETCH,
+        ApiKind.HOST_FUNC,
+    }
+)
+_DEVICE_ONLY = frozenset({Memory.DEVICE, Memory.SYMBOL})
+
+
+@dataclass
+class Waiting:
+    failed: list[ProofFinding] = field(default_factory=list)
+    unknown: list[ProofFinding] = field(default_factory=list)
+
+
+@dataclass
+class Texts:
+    """Statements of one version by the calls in them."""
+
+    both: Correspondence
+    original: bool
+    _sides: dict[str, Side] = field(default_factory=dict)
+    _trees: Trees | None = None
+
+    def statement(self, site: Site) -> tuple[Side, Piece] | None:
+        analysis = self.both.before if self.original else self.both.after
+        side = self._sides.get(site.function)
+        if side is None:
+            changed = self.both.changed.get(site.function)
+            if changed is not None:
+                side = changed.before if self.original else changed.after
+            else:
+                self._trees = self._trees or Trees(analysis)
+                side = side_of(analysis, self._trees, analysis.program.functions[site.function])
+            self._sides[site.function] = side
+        start, end = side.function.base + site.span[0], side.function.base + site.span[1]
+        piece = next((p for p in side.body.pieces if p.span[0] <= start and end <= p.span[1]), None)
+        return None if piece is None else (side, piece)
+
+    def checked(self, op: Op) -> bool:
+        """The status of a call goes to an error check."""
+        found = self.statement(op.site)
+        if found is None:
+            return False
+        analysis = self.both.before if self.original else self.both.after
+        return bool(shape_of(analysis.program, *found).check)
+
+
+def relies(both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, str]], *, whole: bool) -> Waiting:
+    """`reasons` are the points of the changed version; `whole`: the entry is a program's main."""
+    found = Waiting()
+    line, other = made.before, made.after
+    work = sum(1 << a for a in made.pairs if line.ops[a].kind in WORK and line.ops[a].stream is not None)
+    lost_at: dict[int, int] = {}  # op of the changed version -> work no longer complete there
+    for a, b in made.pairs.items():
+        lost = made.images(made.done_before(a) & work) & ~other.before[b]
+        if lost:
+            lost_at[b] = lost
+    for wait, done in _gone(made, work):
+        _behind(both, made, wait, done, found)
+    _errors(both, made, work, found)
+    for b, lost in sorted(lost_at.items()):
+        _point(both, made, other.ops[b], lost, reasons, whole, found)
+    return found
+
+
+def _gone(made: Pairing, work: int) -> Iterator[tuple[Op, int]]:
+    """Waits of the original that are gone, each with the work that it waited for first."""
+    line = made.before
+    frees = dict(made.freed)
+    for op in line.ops:
+        waited = frees.get(op.id, op.waits if op.id not in made.pairs else 0)
+        first = waited & work & ~made.done_before(op.id)
+        if first:
+            yield op, first
+
+
+def _members(bits: int) -> Iterator[int]:
+    while bits:
+        low = bits & -bits
+        yield low.bit_length() - 1
+        bits ^= low
+
+
+def _prints(both: Correspondence, op: Op) -> bool:
+    if op.kind is not ApiKind.LAUNCH:
+        return op.kind is ApiKind.HOST_FUNC
+    program = both.after.program
+    uids = program.by_name.get(op.kernel.rsplit("::", 1)[-1].split("<")[0], ())
+    return not uids or any(kernel_effects(program, uid).prints for uid in uids)
+
+
+def _seen_by_host(line: Timeline, op: Op) -> str:
+    """Memory through which the host could see whether an op is complete; "" for none."""
+    if op.unknown or not op.certain or op.kind in (ApiKind.LIBRARY_CALL, ApiKind.HOST_FUNC, ApiKind.GRAPH_LAUNCH):
+        return "memory that is not known"
+    for access in op.accesses:
+        buffer = line.buffers[access.buffer]
+        staged = op.kind is ApiKind.COPY and not op.asynchronous and buffer.memory is Memory.PAGEABLE  # C1, C3
+        if buffer.memory not in _DEVICE_ONLY and not staged:
+            return f"`{buffer.name}`"
+    return ""
+
+
+def _behind(both: Correspondence, made: Pairing, wait: Op, done: int, found: Waiting) -> None:
+    """Work that the host can see or hear may lose a wait only to one so near that nothing is between."""
+    other = made.after
+    for number in _members(made.images(done)):
+        op = other.ops[number]
+        prints, seen = _prints(both, op), _seen_by_host(other, op)
+        if not prints and not seen:
+            continue
+        if any(_near(both, wait, w) for w in other.ops if w.waits >> number & 1 and w.kind in WAITS):
+            continue
+        if prints:
+            what = f"{wording.operation(op)} may print or assert, which only a wait brings to light; this one is gone"
+            found.failed.append(where(both, wait, what, original=True))
+        else:
+            what = f"{wording.operation(op)} uses {seen}, which the host may use after this wait, and the wait is gone"
+            found.unknown.append(where(both, wait, what, original=True))
+        return
+
+
+def _near(both: Correspondence, wait: Op, cover: Op) -> bool:
+    """Both stand in one run of statements, with nothing between but calls of the API."""
+    changed = both.changed.get(wait.function)
+    if changed is None or cover.function != wait.function or cover.iteration != wait.iteration:
+        return False
+    if tuple(both.site(c) for c in wait.calls) != cover.calls:
+        return False
+    base, end = changed.before.function.base + wait.site.span[0], changed.after.function.base + cover.site.span[0]
+    for slot in changed.slots:
+        first = next(
+            (k for k, (p, q) in enumerate(slot) if q is None and p is not None and p.span[0] <= base < p.span[1]), None
+        )
+        last = next((k for k, (_, q) in enumerate(slot) if q is not None and q.span[0] <= end < q.span[1]), None)
+        if first is None or last is None:
+            continue
+        for p, q in slot[min(first, last) : max(first, last) + 1]:
+            side, piece = (changed.after, q) if q is not None else (changed.before, p)
+            program = both.after.program if q is not None else both.before.program
+            if piece is None or shape_of(program, side, piece).kind not in ("api", "launch"):
+                return False
+        return True
+    return False
+
+
+def _errors(both: Correspondence, made: Pairing, work: int, found: Waiting) -> None:
+    """What a checked wait would have reported, a later checked wait must."""
+    other = made.after
+    old, new = Texts(both, original=True), Texts(both, original=False)
+    for wait, done in _gone(made, work):
+        if not old.checked(wait):
+            continue
+        for number in _members(made.images(done)):
+            covers = [w for w in other.ops if w.waits >> number & 1 and not other.before[w.id] >> number & 1]
+            unchecked = next((w for w in covers if not new.checked(w)), None)
+            if unchecked is not None:
+                what = (
+                    f"errors of {wording.operation(other.ops[number])} come up here, where nobody looks at the status"
+                )
+                found.failed.append(where(both, unchecked, what))
+                break
+
+
+def _point(
+    both: Correspondence,
+    made: Pairing,
+    op: Op,
+    lost: int,
+    reasons: dict[Site, tuple[str, str]],
+    whole: bool,
+    found: Waiting,
+) -> None:
+    """A point where work was complete and is not any more."""
+    if op.kind is not ApiKind.NEUTRAL:
+        return
+    work = wording.operation(made.after.ops[next(_members(lost))])
+    if op.api == END:
+        if not whole:
+            what = f"callers may rely on {work} being complete when this function returns"
+            found.unknown.append(where(both, op, what))
+            return
+        reason, name = LEAVES, "the end of main"
+    else:
+        reason, name = reasons.get(op.site, (UNKNOWN, op.api))
+    if reason == LEAVES:
+        checked = Texts(both, original=True)
+        old = made.back
+        behind = sum(1 << old[n] for n in _members(lost))
+        if any(done & behind and checked.checked(wait) for wait, done in _gone(made, behind)):
+            what = f"the program may end here ({name}) before errors of {work} are reported"
+            found.failed.append(where(both, op, what))
+    elif reason == TIME:
+        what = f"`{name}` takes a time here, and {work} may still be running: another time is measured"
+        found.failed.append(where(both, op, what))
+    elif reason == HANDOVER:
+        what = f"`{name}` may be handed data here that {work} is still working on"
+        found.failed.append(where(both, op, what))
+    else:
+        what = f"`{name}` is called here, whose code is not here, and {work} may still be running"
+        found.unknown.append(where(both, op, what))
