@@ -38,11 +38,11 @@ def detect(root: Path, project: Project, search_path: str | None = None) -> Buil
         return Problem(f'[build] directory = "{directory}" must lie in the program\'s folder')
     if project.build.command.strip():
         return BuildPlan("command", folder, directory, _shell(project.build.command), program=_named(project, folder))
-    if root.is_file():
+    if root.is_file() and not _is_the_program_of(folder, root):
         return _one_file(root, project)
     lists, makefile = folder / "CMakeLists.txt", _makefile(folder)
     database = find_database(folder, directory)
-    if lists.is_file():
+    if _starts_a_project(lists):
         if shutil.which("cmake", path=search_path):
             return _cmake(folder, project, lists)
         if makefile is None and database is None:
@@ -55,6 +55,21 @@ def detect(root: Path, project: Project, search_path: str | None = None) -> Buil
         units = read_database(database, folder)
         return units if isinstance(units, Problem) else _link(folder, project, units, f"commands from {database.name}")
     return _all_sources(folder, project)
+
+
+def _is_the_program_of(folder: Path, file: Path) -> bool:
+    """Whether the folder's build description is about this file: it names it, and no other file there has a main function."""
+    makefile = _makefile(folder)
+    texts = [read_text(p) for p in (folder / "CMakeLists.txt", makefile) if p is not None and p.is_file()]
+    if not any(re.search(rf"(?<![\w.]){re.escape(file.stem)}(?!\w)", text) for text in texts):
+        return False
+    sources = [p for p in folder.iterdir() if p.suffix.lower() in SOURCES and p.is_file()]
+    return [p for p in sources if _has_main(read_text(p))] == [file]
+
+
+def _starts_a_project(lists: Path) -> bool:
+    """A CMakeLists.txt that calls no project() is a part of one, and cannot be configured alone."""
+    return re.search(r"^\s*project\s*\(", read_text(lists), re.MULTILINE | re.IGNORECASE) is not None
 
 
 def _shell(command: str) -> tuple[str, ...]:

@@ -28,7 +28,9 @@ _ATTRIBUTE_WORD_PAIR = 4  # .nv.info entries of this format are a size and that 
 REGISTERS, FRAME = 0x2F, 0x11
 RESERVED_SHARED = 1024  # bytes a block that the system takes from sm_80 on; ptxas does not report them as the kernel's
 _INTERNAL = re.compile(r"(\d+)(_GLOBAL__N__|_INTERNAL_)")
-_NOT_CODE = re.compile(r"\.rela?\.(debug|nv_debug)|\.rela?nv_debug|\.debug|\.nv_debug|\.(sh)?strtab|\.symtab|\.note|$")
+_NOT_CODE = re.compile(
+    r"(\.nv\.merc)?(\.rela?)?\.?((nv_)?debug|(sh)?strtab|symtab|note)|$"
+)  # .nv.merc: sm_100 and newer
 _PTX_LINES = re.compile(rb"^\s*(\.loc|\.file|//).*$|^\s*\.section\s+\.debug\w*\s*\{[^}]*\}", re.MULTILINE)
 _AT_RUN_TIME = re.compile(
     rb"\0(nvrtcCompileProgram|nvrtcCreateProgram|cuModuleLoad\w*|cuLibraryLoad\w*|cuLinkAddData\w*)\0"
@@ -136,7 +138,7 @@ def _image_digest(image: Elf) -> bytes:
     parts = [_section_content(image, s) for s in image.sections if not _NOT_CODE.match(s.name)]
     for symbol in symbols:
         home = image.sections[symbol.section].name if symbol.section < len(image.sections) else str(symbol.section)
-        if symbol.name and not _NOT_CODE.match(home):
+        if symbol.name and not _NOT_CODE.match(home) and not _NOT_CODE.match(symbol.name):
             parts.append(
                 f"symbol {_plain(symbol.name)} {symbol.info} {symbol.other} {_plain(home)} "
                 f"{symbol.value} {symbol.size}".encode()

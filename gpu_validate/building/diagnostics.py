@@ -39,6 +39,7 @@ _FORMS = (
     re.compile(r"(?:/bin/)?(?:ba|da)?sh: (?:line )?(?:\d+: )?(?P<text>.*not found)"),
     re.compile(r"make(?:\[\d+\])?: (?P<text>\S+: (?:No such file or directory|Command not found|Permission denied))"),
 )  # fmt: skip
+_OURS = ("Resource usage is not shown",)  # what the options that we append make the tools say
 _NUMBER = re.compile(r"^\s*#(\d+)(?:-D)?:\s*|^\s*:\s*")
 
 
@@ -50,7 +51,12 @@ def read_diagnostics(output: str) -> list[Diagnostic]:
         diagnostic = _read_line(line.strip())
         if diagnostic is None:
             continue
-        if diagnostic.message == "" or "(" in diagnostic.message and line.startswith("CMake"):
+        if (
+            diagnostic.message == ""
+            or diagnostic.message.startswith(_OURS)
+            or "(" in diagnostic.message
+            and line.startswith("CMake")
+        ):
             continue
         if line.startswith("CMake") and diagnostic.path:  # its text stands below, indented
             text = " ".join(x.strip() for x in lines[number + 1 : number + 4] if x.startswith("  "))
