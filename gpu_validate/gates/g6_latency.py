@@ -36,7 +36,7 @@ from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState, 
 
 # With the device operations: the CUDA span ends with the last of them, whether the program waits for it or not, so that taking a wait
 # away never makes the span shorter by itself.
-_TIMED = TraceRequest("timing", operations=True)
+TIMED = TraceRequest("timing", operations=True)
 _BUSY_SECONDS = 5.0  # waited once when another process uses the GPU
 
 
@@ -140,7 +140,7 @@ class _Measurement:
 
     def run(self, side: str) -> Figures:
         """One timed run, whose results must be right. Raises _Unusable."""
-        shown = self._sides[side].room.run_with_memory(_TIMED, self._observed.case)
+        shown = self._sides[side].room.run_with_memory(TIMED, self._observed.case)
         whose = "the version" if side == "B" else "the original"
         if lacks_memory(self._observed.expected, shown):
             raise _Unusable(f"the GPU had no memory left for {whose}, twice: another process may hold it")
