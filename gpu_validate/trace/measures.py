@@ -12,11 +12,6 @@ _BLOCKING = re.compile(
 )
 
 
-def wall(trace: Trace) -> int:
-    """From the start of the program to its end."""
-    return trace.end - trace.start
-
-
 def cuda_span(trace: Trace) -> int | None:
     """From the first context to the end of the last operation, without what hashing copies took; None when there is none.
 

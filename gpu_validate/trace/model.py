@@ -1,4 +1,4 @@
-"""A traced run: API calls, device operations, and what copies brought to the host. Times are nanoseconds of one clock.
+"""A traced run: API calls, device operations, and what copies brought to the host. Times are nanoseconds from its start.
 
 `mode` "timing" leaves out what costs time (source lines, arguments); "full" has everything and is never used for latency.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SCHEMA = 1
+NOT_RETURNED = -1  # status of a call that the program was still in when it ended
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ import re
 from bisect import bisect_right, insort
 from collections.abc import Iterable, Sequence
 
-from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
+from stitchcuda.gpu_validate.trace.model import NOT_RETURNED, Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
 from stitchcuda.gpu_validate.trace.records import (
     CAPTURED,
     DEVICE,
@@ -23,6 +23,7 @@ from stitchcuda.gpu_validate.trace.records import (
     read_records,
 )
 from stitchcuda.gpu_validate.trace.sites import Address, resolve
+from stitchcuda.gpu_validate.trace.symbols import plain_name
 
 _COPY_KINDS = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d"}
 _OP_KINDS = {1: "kernel", 2: "copy", 3: "memset"}
@@ -34,7 +35,8 @@ UNRETURNED = 3  # calls that did not return and are named
 
 
 def read_trace(memory: mmap.mmap | bytes, mode: str, start: int, end: int) -> Trace | None:
-    """The trace of a run that lasted from `start` to `end`; None when the file is not what the tracer writes."""
+    """The trace of a run that lasted from `start` to `end` on the monotonic clock; None when the file is not what the tracer
+    writes. In the trace, times count from `start`."""
     with memoryview(memory) as view:
         try:
             processes, dropped = read_records(view)
@@ -53,16 +55,16 @@ def read_trace(memory: mmap.mmap | bytes, mode: str, start: int, end: int) -> Tr
 
 def _trace(process: Process, mode: str, start: int, end: int, dropped: int, problems: list[str]) -> Trace:
     process.calls.sort(key=lambda call: call[1].number)
-    calls = _calls(process, end)
+    calls = _calls(process, start, end)
     hanging = [c for c, (_, raw) in zip(calls, process.calls, strict=True) if not raw.state & RETURNED]
     problems += process.problems + [f"{c.api} (call {c.index}) did not return" for c in hanging[:UNRETURNED]]
     return Trace(
         mode,
-        start,
-        process.context_end,
-        end,
+        0,
+        process.context_end and process.context_end - start,
+        end - start,
         tuple(calls),
-        _ops(process, calls),
+        _ops(process, calls, start),
         _reads(process, calls),
         process.texts.get((DEVICE, process.device), ""),
         dropped,
@@ -71,28 +73,8 @@ def _trace(process: Process, mode: str, start: int, end: int, dropped: int, prob
     )
 
 
-def kernel_name(symbol: str) -> str:
-    """A demangled kernel without its arguments and return type: "void f<int>(int*)" is "f<int>"."""
-    depth = 0
-    for at in range(len(symbol) - 1, -1, -1):
-        if symbol[at] == ")":
-            depth += 1
-        elif symbol[at] == "(":
-            depth -= 1
-            if depth == 0:
-                symbol = symbol[:at]
-                break
-    # a return type stands before the last space that is outside of template arguments (only templates have one)
-    depth = 0
-    for at in range(len(symbol) - 1, -1, -1):
-        depth += {">": 1, "<": -1, ")": 1, "(": -1}.get(symbol[at], 0)
-        if symbol[at] == " " and depth == 0:
-            return symbol[at + 1 :]
-    return symbol
-
-
-def _calls(process: Process, end: int) -> list[Call]:
-    names = {number: kernel_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
+def _calls(process: Process, start: int, end: int) -> list[Call]:
+    names = {number: plain_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
     apis = [_api(process, raw) for _, raw in process.calls]
     kernels = {index: names.get(launch.name, "") for index, launch in process.launches.items()}
     sites = _sites(process, apis, kernels)
@@ -105,11 +87,11 @@ def _calls(process: Process, end: int) -> list[Call]:
             Call(
                 raw.number,
                 api,
-                raw.start,
-                raw.end or end,
+                raw.start - start,
+                (raw.end or end) - start,
                 threads.setdefault(thread, len(threads)),
                 raw.correlation,
-                raw.status,
+                raw.status if raw.state & RETURNED else NOT_RETURNED,
                 raw.stream,
                 raw.event,
                 raw.size,
@@ -173,8 +155,8 @@ class _LiveMemory:
         return at >= 0 and word < self._starts[at] + self._sizes[self._starts[at]]
 
 
-def _ops(process: Process, calls: Sequence[Call]) -> tuple[DeviceOp, ...]:
-    names = {number: kernel_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
+def _ops(process: Process, calls: Sequence[Call], start: int) -> tuple[DeviceOp, ...]:
+    names = {number: plain_name(text) for (table, number), text in process.texts.items() if table == KERNEL}
     streams = {c.correlation: c.stream for c in calls}
     known: dict[int, int] = {}  # CUPTI's numbers of streams
     for op in process.ops:
@@ -183,8 +165,8 @@ def _ops(process: Process, calls: Sequence[Call]) -> tuple[DeviceOp, ...]:
     ops = [
         DeviceOp(
             _OP_KINDS[op.kind],
-            op.start,
-            op.end,
+            op.start - start,
+            op.end - start,
             streams.get(op.correlation, known.get(op.cupti_stream, -1)),
             op.correlation,
             names.get(op.name, ""),

@@ -67,6 +67,7 @@ def run_traced(
     library: Path,
     cancel: Callable[[], bool] | None = None,
     scratch: Path | None = None,
+    network: bool = False,
 ) -> tuple[Ended, Trace | None]:
     """Runs `command` (see `run_limited`) under the tracer `library`. The trace is None when the program could not be started,
     or what the tracer wrote cannot be read. Needs Linux."""
@@ -76,7 +77,14 @@ def run_traced(
         environment["STITCHCUDA_TRACE_FD"] = str(descriptor)
         start = time.monotonic_ns()
         ended = run_limited(
-            command, cwd=cwd, env=environment, limits=limits, pass_fds=(descriptor,), cancel=cancel, scratch=scratch
+            command,
+            cwd=cwd,
+            env=environment,
+            limits=limits,
+            pass_fds=(descriptor,),
+            cancel=cancel,
+            scratch=scratch,
+            network=network,
         )
         end = time.monotonic_ns()
         if ended.not_started:

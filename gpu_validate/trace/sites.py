@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path
 
 from stitchcuda.gpu_validate.trace.model import CallSite
+from stitchcuda.gpu_validate.trace.symbols import plain_name
 
 ASK_SECONDS = 60.0
 BATCH = 500  # addresses of one command line
@@ -29,7 +30,7 @@ _TOOLKIT = re.compile(
 )
 _STUB = re.compile(r"__device_stub__|__wrapper__device_stub_|__nv_cudaEntityRegister|__sti____cudaRegister")
 _LIBRARY = re.compile(r"(\w+ )*(thrust|cub|std|cuda)::")
-_INTERMEDIATE = re.compile(r"(?:.*/)?([^/]+)\.cudafe1\.(?:stub\.c|cpp|gpu)$")
+_INTERMEDIATE = re.compile(r"(?:.*/)?(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?([^/]+)\.cudafe1\.(cpp|gpu|stub\.c)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,34 +65,37 @@ def resolve(
     result = {}
     for number, stack in stacks.items():
         api, kernel = called.get(number, ("", ""))
-        flat = [place for address in stack for place in places.get(address, ())]
-        result[number] = _user_sites(flat, api, kernel, sources)
+        result[number] = _user_sites([places.get(address, ()) for address in stack], api, kernel, sources)
     return result
 
 
-def _user_sites(places: Sequence[_Place], api: str, kernel: str, sources: Mapping[str, str]) -> tuple[CallSite, ...]:
+def _user_sites(
+    stack: Sequence[Sequence[_Place]], api: str, kernel: str, sources: Mapping[str, str]
+) -> tuple[CallSite, ...]:
     sites: list[CallSite] = []
-    for place in places:
-        function = place.function.split("(")[0]
-        if place.line <= 0 or _STUB.search(place.function) or _LIBRARY.match(place.function):
-            continue
-        if not sites and kernel and _same_function(place.function, kernel):
-            continue  # the host function of the kernel's name, which nvcc makes
-        path = _source_of(place.path, sources)
-        if not path or _TOOLKIT.search(path):
-            continue
-        line = place.line if sites else _anchored(path, place.line, api, kernel)
-        site = CallSite(path, line, function)
-        if site not in sites[-1:]:
-            sites.append(site)
+    for inlined in stack:
+        here: list[CallSite] = []  # of one address: what the compiler put into one another
+        for place in inlined:
+            function, path = plain_name(place.function), _source_of(place.path, sources)
+            if not path or place.line <= 0 or not _is_users(place.function, path):
+                continue
+            if not sites and not here and kernel and _bare(function) == _bare(kernel):
+                continue  # the host function of the kernel's name, which nvcc makes
+            if here and here[-1].function == function:
+                continue  # the same function again: the compiler split it
+            first = not sites and not here
+            here.append(CallSite(path, _anchored(path, place.line, api, kernel) if first else place.line, function))
+        sites += here
     return tuple(sites[:DEEPEST])
 
 
-def _same_function(function: str, kernel: str) -> bool:
-    def bare(name: str) -> str:
-        return re.sub(r"<.*", "", name.split("(")[0]).split(" ")[-1]
+def _is_users(function: str, path: str) -> bool:
+    """Whether a place is in the user's own source. One that is not on this machine is a library's that was built elsewhere."""
+    return not (_STUB.search(function) or _LIBRARY.match(function) or _TOOLKIT.search(path)) and bool(_lines(path))
 
-    return bare(function) == bare(kernel)
+
+def _bare(name: str) -> str:
+    return re.sub(r"<.*", "", name)
 
 
 def _sources(found: Iterable[tuple[_Place, ...]]) -> dict[str, str]:
@@ -106,11 +110,11 @@ def _sources(found: Iterable[tuple[_Place, ...]]) -> dict[str, str]:
 
 
 def _source_of(path: str, sources: Mapping[str, str]) -> str:
+    """The file itself, or what an intermediate file was made from; "" when that is not known, and for stubs."""
     intermediate = _INTERMEDIATE.match(path)
     if not intermediate:
         return path
-    name = intermediate[1]
-    return sources.get(Path(name).stem if name.endswith((".cu", ".cpp")) else name, f"{name}.cu")
+    return "" if intermediate[2] == "stub.c" else sources.get(intermediate[1], "")
 
 
 def _anchored(path: str, line: int, api: str, kernel: str) -> int:
@@ -118,7 +122,7 @@ def _anchored(path: str, line: int, api: str, kernel: str) -> int:
     lines = _lines(path)
     if not lines or not api:
         return line
-    name = re.sub(r"<.*", "", kernel).split("::")[-1]
+    name = _bare(kernel).split("::")[-1]
     token = re.compile(rf"\b{re.escape(name)}\b.*<<<|<<<" if name else rf"\b{re.escape(api)}\b")
     for distance in range(NEAR + 1):
         for candidate in (line - distance, line + distance):

@@ -36,24 +36,28 @@ struct Digest {
         return static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
     }
 
-    void round(const unsigned char* data) {
-        for (int i = 0; i < 8; ++i) {
-            std::uint64_t words[2];
-            std::memcpy(words, data + 16 * i, 16);
-            lanes[i] = fold(lanes[i] ^ words[0], words[1] ^ 0xd6e8feb86659fd93u) + words[0];
-        }
-    }
-
     void add(const unsigned char* data, std::uint64_t bytes) {
+        std::uint64_t chains[8];
+        std::memcpy(chains, lanes, sizeof lanes);
         length += bytes;
         for (; bytes >= 128; bytes -= 128, data += 128) {
-            round(data);
+            round(chains, data);
         }
         if (bytes) {
             unsigned char rest[128] = {};
             std::memcpy(rest, data, bytes);
             rest[127] = static_cast<unsigned char>(bytes);
-            round(rest);
+            round(chains, rest);
+        }
+        std::memcpy(lanes, chains, sizeof lanes);
+    }
+
+    static void round(std::uint64_t* chains, const unsigned char* data) {
+#pragma GCC unroll 8
+        for (int i = 0; i < 8; ++i) {
+            std::uint64_t words[2];
+            std::memcpy(words, data + 16 * i, 16);
+            chains[i] = fold(chains[i] ^ words[0], words[1] ^ 0xd6e8feb86659fd93u) + words[0];
         }
     }
 

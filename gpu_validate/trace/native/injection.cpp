@@ -137,15 +137,19 @@ std::uint8_t kind_by_address(const Arguments& a) {
 }
 static_assert(H2H == 0 && H2D == 1 && D2H == 2 && D2D == 3);
 
+// Whether a call goes into a graph. The driver is asked only while the program captures at all.
+bool is_captured(const Entry& entry, CUstream handle) {
+    constexpr std::uint32_t IN_STREAM = DEVICE_WORK | EVENT_RECORD | STREAM_EVENT | POOLED;
+    bool stream_call = current.arguments.has_stream || (entry.categories & DEVICE_WORK);
+    bool enqueues = (entry.categories & (IN_STREAM | OTHER)) != 0;
+    return captures.load(std::memory_order_relaxed) > 0 && stream_call && enqueues && capturing(handle);
+}
+
 void enter(const Entry& entry, std::uint32_t api, const CUpti_CallbackData& data) {
     current.arguments = Arguments();
     Arguments& a = current.arguments;
     if (entry.read) {
         entry.read(data.functionParams, a);
-    }
-    auto* record = current.record = add<CallRecord>(Kind::CALL);
-    if (!record) {
-        return;
     }
     bool device_work = entry.categories & DEVICE_WORK;
     std::uint32_t stream = a.has_stream || device_work ? stream_number(a.stream, entry.per_thread) : 0;
@@ -157,30 +161,31 @@ void enter(const Entry& entry, std::uint32_t api, const CUpti_CallbackData& data
         if (entry.copy_kind != NO_COPY && a.copy_kind == NO_COPY) a.copy_kind = entry.copy_kind;
         if (a.copy_kind == BY_ADDRESS) a.copy_kind = kind_by_address(a);
     }
-    std::uint8_t state = 0;
-    if (captures.load(std::memory_order_relaxed) > 0 && (a.has_stream || device_work) && capturing(handle)) {
-        state = CAPTURED;
-    }
-    record->api = api;
-    record->index = next_index.fetch_add(1, std::memory_order_relaxed);
-    record->end = 0;
-    record->correlation = data.correlationId;
-    record->status = 0;
-    record->stream = stream;
-    record->event = a.event ? event_number(a.event) : 0;
-    record->bytes = a.bytes;
-    record->source = a.source;
-    record->target = a.target;
-    record->flags = a.flags;
-    record->copy_kind = a.copy_kind;
-    record->state = state;
-    record->stack = full ? current_stack() : 0;
+    std::uint32_t event = a.event ? event_number(a.event) : 0;
+    std::uint32_t stack = full ? current_stack() : 0;
+    bool captured = is_captured(entry, handle);
     if (device_work && header().delay_count) {
         delay_before_op(stream, handle);
     }
     if (entry.categories & FREE) {
         host_memory_freed(a.target);
     }
+    auto* record = current.record = add<CallRecord>(Kind::CALL);  // after everything that may write records itself
+    if (!record) {
+        return;
+    }
+    record->api = api;
+    record->index = next_index.fetch_add(1, std::memory_order_relaxed);
+    record->correlation = data.correlationId;
+    record->stream = stream;
+    record->event = event;
+    record->bytes = a.bytes;
+    record->source = a.source;
+    record->target = a.target;
+    record->flags = a.flags;
+    record->copy_kind = a.copy_kind;
+    record->state = captured ? CAPTURED : 0;
+    record->stack = stack;
     record->start = now();
     commit();
 }
@@ -226,6 +231,9 @@ void follow(const Entry& entry, CallRecord& record, std::uint32_t context) {
     std::uint32_t c = entry.categories;
     Lane lane = lane_of(record.stream, context);
     void* result = a.result ? *a.result : nullptr;
+    if ((c & STREAM_EVENT) && is_captured(entry, stream_handle(a.stream, entry.per_thread))) {
+        record.state |= CAPTURED;  // the stream joined the capture by this wait
+    }
     if (c & COPY) finish_copy(entry, record, context);
     if (c & STREAM_CREATE) record.stream = stream_created(static_cast<CUstream>(result), a.flags);
     if (c & STREAM_DESTROY) stream_destroyed(a.stream);
