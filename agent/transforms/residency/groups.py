@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from stitchcuda.agent.transforms.residency.draft import Refused, absolute, code_of, words
-from stitchcuda.agent.transforms.residency.handover import Consumer, Producer, first_throw
+from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, Consumer, Producer, first_throw
 from stitchcuda.agent.transforms.residency.trips import Trip
 from stitchcuda.analysis.program.ir import (
     Binary,
@@ -188,10 +188,23 @@ def _unconditional(body: Body, statement: Stmt, call: Call) -> None:
 
 
 def _cannot_throw(given: RuleInput, body: Body, between: Sequence[Stmt | Expr]) -> None:
+    """No exception leaves the function while it holds the buffer. Code that is not here may throw, which matters only when
+    somebody catches: else the program ends."""
+    bodies = (f.body for f in given.program.functions.values() if f.body is not None)
+    catches = any(isinstance(n, Try) for b in bodies for n in walk(b))
     for node in between:
         thrower = first_throw(given.program, body.function.path, node, set())
+        if thrower is None and catches:
+            thrower = next((n for n in walk(node) if isinstance(n, Call) and _elsewhere(given, body, n)), None)
         if thrower is not None:
             raise _refused(body, thrower, "an exception may leave the function here, before the buffer is handed on")
+
+
+def _elsewhere(given: RuleInput, body: Body, call: Call) -> bool:
+    if not isinstance(call.callee, Name):
+        return True
+    means = resolve(given.program, body.function.path, call.callee.name, len(call.args))
+    return not any(f.body is not None for f in means) and not NEVER_THROWS.fullmatch(call.callee.name)
 
 
 def _consumer_key(given: RuleInput, group: Group, body: Body, call: Call, index: int) -> tuple[str, int] | None:

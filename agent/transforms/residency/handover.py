@@ -43,6 +43,11 @@ from stitchcuda.analysis.rules import edits
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
 
+# Host functions that neither throw nor touch memory of the program beyond what they are given to read.
+NEVER_THROWS = re.compile(
+    r"(std::)?(f?printf|f?puts|fflush|exit|abort|min|max|abs|sqrtf?|ceilf?|floorf?)|cuda(Get|Peek)\w*Error\w*|dim3"
+)
+
 
 @dataclass(frozen=True)
 class DevicePointer:

@@ -7,7 +7,6 @@ becomes a copy on the device. The download goes, too, when nobody else looks at 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -21,7 +20,7 @@ from stitchcuda.agent.transforms.residency.draft import (
     refused_at,
     words,
 )
-from stitchcuda.agent.transforms.residency.handover import bare, container_of, name_of
+from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, bare, container_of, name_of
 from stitchcuda.agent.transforms.residency.trips import Trip, as_large, buffers_of, from_start
 from stitchcuda.analysis.program.ir import (
     AddressOf,
@@ -58,9 +57,6 @@ from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
 
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
-_SAYS = re.compile(
-    r"(std::)?(f?printf|f?puts|fflush|exit|abort|min|max|abs|sqrtf?|ceilf?|floorf?)|cuda(Get|Peek)\w*Error\w*|dim3"
-)
 _LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
 
 
@@ -223,7 +219,7 @@ def _untouched(given: RuleInput, body: Body, host: str, between: Sequence[Stmt])
             raise Refused(f"`{host}` is used between download and upload", body.function.path, use[0])
         for node in walk(statement):
             writes = isinstance(node, Assign) and not isinstance(node.target, Name)
-            if writes or (isinstance(node, Call) and not _SAYS.fullmatch(name_of_callee(node))):
+            if writes or (isinstance(node, Call) and not NEVER_THROWS.fullmatch(name_of_callee(node))):
                 raise _refused(body, node.span, f"code here may reach `{host}` between download and upload")
 
 

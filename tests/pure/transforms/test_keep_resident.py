@@ -200,6 +200,16 @@ def test_a_free_that_relies_on_the_download_keeps_it() -> None:
     assert found({**HANDOVER, "stages.cu": pooled}).proposals
 
 
+def test_code_that_is_not_here_may_throw_where_somebody_catches() -> None:
+    unknown = {
+        **HANDOVER,
+        "main.cu": MAIN_CU.replace("        consume(half", "        log_step(i);\n        consume(half"),
+    }
+    assert found(unknown).proposals
+    unknown["catch.cu"] = "void run() { try { go(); } catch (...) {} }\n"
+    assert [(r.path, r.line) for r in found(unknown).refusals] == [("main.cu", 9)]
+
+
 def test_the_clock_and_a_printing_kernel_keep_the_download() -> None:
     unwaited = STAGES_CU.replace("    CHECK(cudaDeviceSynchronize());\n\n", "\n")
     assert found({**HANDOVER, "stages.cu": unwaited}).proposals
