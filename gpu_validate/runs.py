@@ -135,7 +135,7 @@ class Room:
             return Shown(Ended(not_started=f"[run] directory {where!r} is no folder of the built program"), None)
         before = Folder(directory)
         ended, trace = self._run_traced(
-            self._command(case),
+            command_for(self._project, self._found, case),
             cwd=directory,
             env=clean_environment(self._project.run.env, home=home),
             limits=Limits(seconds=self._project.run.timeout),
@@ -159,7 +159,9 @@ class Room:
             shown = self.run(request, case)
         return shown
 
-    def _command(self, case: Case) -> list[str]:
-        if not self._project.run.command:
-            return list(self._found or ())
-        return shlex.split(self._project.run.command.replace("{size}", case.size).replace("{seed}", case.seed))
+
+def command_for(project: Project, found: Sequence[str] | None, case: Case) -> list[str]:
+    """What starts the program: [run] command with the case's values, else the program that the build made."""
+    if not project.run.command:
+        return list(found or ())
+    return shlex.split(project.run.command.replace("{size}", case.size).replace("{seed}", case.seed))

@@ -160,6 +160,9 @@ class Builder:
         return Built(
             name=version.digest,
             tree=kept,
+            place=self._place,
+            inside=layout.inside,
+            shown=str(version.folder),
             run_command=(str(program),),
             seconds=time.monotonic() - start,
             warnings=warnings(said),

@@ -88,6 +88,9 @@ class Built:
     program_digest: str = ""  # of the program file
     log: Path | None = None
     notes: tuple[str, ...] = ()
+    place: Path = Path()  # where it was built, and is run: what paths in its debug information begin with
+    inside: Path = Path()  # the program's folder, relative to `tree` and `place`
+    shown: str = ""  # the program's folder as the user gave it
 
 
 @dataclass(frozen=True, slots=True)

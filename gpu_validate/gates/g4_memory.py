@@ -1,0 +1,191 @@
+"""G4: does compute-sanitizer report anything of the version that it does not report of the original?
+
+Each tool runs on both. A report that the original gives as well is told and not held against the version. racecheck and
+synccheck look at nothing but kernels: when the versions' device code is the same and they launch it alike, they are not run
+again, and the evidence says so.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from stitchcuda.analysis.contract.project import Project
+from stitchcuda.gpu_validate.building.model import Built
+from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
+from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for
+from stitchcuda.gpu_validate.sanitizer import INSIDE_KERNELS, TOOLS, Checked, Report, check, identity, inside
+from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
+
+SLOWER = 20.0  # a tool may take this many times the run's own limit
+LONGEST_SECONDS = 1800.0
+SHOWN = 20  # findings of each kind
+
+
+class Places(Protocol):
+    """`building.builder.Builder`."""
+
+    def placed(self, built: Built) -> AbstractContextManager[Path]: ...
+
+
+class MemoryCheck:
+    """The gate; the original's reports are made once and kept. `scratch` is a folder of our own, outside of what is run."""
+
+    def __init__(self, sanitizer: Path | None, scratch: Path, cancelled: Callable[[], bool] = lambda: False) -> None:
+        self._sanitizer, self._scratch, self._cancelled = sanitizer, scratch, cancelled
+        self._kept: dict[tuple[str, str, Case], Checked] = {}
+
+    def __call__(
+        self,
+        builder: Places,
+        baseline: Built,
+        candidate: Built,
+        project: Project,
+        tools: tuple[str, ...],
+        case: Case,
+        same_launches: bool | None = None,
+    ) -> GateResult:
+        """`tools` are those asked for, all when empty; `same_launches`: both versions were seen to launch the same kernels
+        with the same grids, blocks and shared memory (None: not known). Raises Cancelled."""
+        if self._sanitizer is None:
+            return GateResult("G4", GateState.UNTESTED, "compute-sanitizer is not on this machine")
+        asked = tools or TOOLS
+        if unknown := [t for t in asked if t not in TOOLS]:
+            return GateResult("G4", GateState.UNTESTED, f"compute-sanitizer has no tool {unknown[0]}")
+        result = _Result()
+        for tool in asked:
+            if tool in INSIDE_KERNELS and same_launches and same_code(baseline, candidate):
+                result.not_run[tool] = "not run again: same device code and launches as the original"
+                continue
+            before = self._checked(builder, baseline, project, tool, case)
+            after = (
+                before if candidate.name == baseline.name else self._checked(builder, candidate, project, tool, case)
+            )
+            result.add(tool, (baseline, before), (candidate, after))
+            if result.new:
+                break
+        missing = tuple(t for t in TOOLS if t not in result.evidence and t not in result.not_run)
+        return result.gate(missing)
+
+    def _checked(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
+        key = (built.name, tool, case)
+        if key not in self._kept:
+            self._kept[key] = self._run(builder, built, project, tool, case)
+        return self._kept[key]
+
+    def _run(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
+        assert self._sanitizer is not None
+        command = command_for(project, built.run_command, case)
+        if not command:
+            return Checked(problem="was not run: nothing says what to run; give [run] command")
+        home = self._scratch / "sanitizer-home"
+        shutil.rmtree(home, ignore_errors=True)
+        home.mkdir(parents=True)
+        seconds = min(LONGEST_SECONDS, project.run.timeout * SLOWER)
+        with builder.placed(built) as folder:
+
+            def run(whole: Sequence[str]) -> Ended:
+                return run_limited(
+                    whole,
+                    cwd=folder / project.run.directory,
+                    env=clean_environment(project.run.env, home=home),
+                    limits=Limits(seconds=seconds),
+                    cancel=self._cancelled,
+                    scratch=folder,
+                )
+
+            found = check(self._sanitizer, tool, command, self._scratch / f"{tool}.xml", run)
+        shutil.rmtree(home, ignore_errors=True)
+        if self._cancelled():
+            raise Cancelled
+        return found
+
+
+def same_code(baseline: Built, candidate: Built) -> bool:
+    """Whether the kernels of two versions are known to be the same."""
+    known = baseline.device_code != "" and not (baseline.compiles_at_run_time or candidate.compiles_at_run_time)
+    return known and baseline.device_code == candidate.device_code
+
+
+class _Result:
+    """What has been found so far."""
+
+    def __init__(self) -> None:
+        self.evidence: dict[str, dict[str, Any]] = {}
+        self.not_run: dict[str, str] = {}
+        self.new: list[GateFinding] = []
+        self.old: list[GateFinding] = []
+        self.problems: list[str] = []
+
+    def add(self, tool: str, before: tuple[Built, Checked], after: tuple[Built, Checked]) -> None:
+        known = Counter(_identity(r, before[0]) for r in before[1].reports)
+        seen: set[tuple[str, ...]] = set()
+        new = 0
+        for report in after[1].reports:
+            key = _identity(report, after[0])
+            if report.kind == "Info" or key in seen:
+                continue
+            seen.add(key)
+            finding = _finding(report, after[0], key in known)
+            (self.old if key in known else self.new).append(finding)
+            new += key not in known
+        self.evidence[tool] = {
+            "reports": [len(before[1].reports), len(after[1].reports)],
+            "new": new,
+            "seconds": [round(before[1].seconds, 3), round(after[1].seconds, 3)],
+        }
+        for whose, checked in (("the original", before[1]), ("the version", after[1])):
+            if checked.problem:
+                self.problems.append(f"{tool} of {whose} {checked.problem}")
+                break
+            if checked.cut:
+                self.problems.append(
+                    f"{tool} of {whose} made more reports than are kept, so that they cannot be compared"
+                )
+                break
+
+    def gate(self, missing: tuple[str, ...]) -> GateResult:
+        evidence = {"tools": self.evidence, "not_run": {**self.not_run, **dict.fromkeys(missing, "not asked for")}}
+        findings = (*self.new[:SHOWN], *self.old[:SHOWN])
+        if self.new and not self.problems:
+            first = self.new[0]
+            more = f" and {len(self.new) - 1} more" if len(self.new) > 1 else ""
+            evidence["not_run"] = {**self.not_run, **dict.fromkeys(missing, "not run: an earlier tool found something")}
+            return GateResult("G4", GateState.FAILED, f"new report: {first.what}{more}", evidence, findings)
+        if self.problems:
+            return GateResult("G4", GateState.INCONCLUSIVE, self.problems[0], evidence, findings)
+        if missing:
+            reason = f"only a part was asked for; not run: {', '.join(missing)}"
+            return GateResult("G4", GateState.UNTESTED, reason, evidence, findings)
+        return GateResult("G4", GateState.PASSED, "", evidence, findings)
+
+
+def _identity(report: Report, built: Built) -> tuple[str, ...]:
+    return identity(report, lambda path, line: _source_line(built, path, line))
+
+
+def _source_line(built: Built, path: str, line: int) -> str:
+    relative = inside(path, built.place)
+    if not relative or line < 1:
+        return ""
+    try:
+        lines = (built.tree / relative).read_bytes().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return ""
+    return lines[line - 1].strip() if line <= len(lines) else ""
+
+
+def _finding(report: Report, built: Built, baseline: bool) -> GateFinding:
+    """At the innermost frame that lies in the program."""
+    program = built.place / built.inside
+    kernel = f" in {report.kernel}" if report.kernel else ""
+    what = f"{report.tool}: {report.text}{kernel}"
+    for place in report.places:
+        relative = inside(place.path, program)
+        if relative:
+            return GateFinding(what, str(Path(built.shown) / relative), place.line, baseline)
+    return GateFinding(what, baseline=baseline)
