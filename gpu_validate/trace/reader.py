@@ -44,7 +44,7 @@ def read_trace(memory: mmap.mmap | bytes, mode: str, start: int, end: int) -> Tr
             return None
     if not processes:
         return Trace(
-            mode, start, 0, end, problems=("no process of the program used CUDA, or the driver loaded no tracer",)
+            mode, 0, 0, end - start, problems=("no process of the program used CUDA, or the driver loaded no tracer",)
         )
     # Processes share neither streams nor memory, so one trace can tell one of them: the one that did the most.
     chosen = max(processes, key=lambda p: (len(processes[p].calls), -p))
