@@ -6,7 +6,7 @@ are carried over those edits; what an edit touched is not shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lsprotocol import types as t
@@ -187,6 +187,73 @@ def to_workspace_edit(view: View, edits: Sequence[PlacedEdit], versioned: bool) 
             )
             for path, new in by_path.items()
         ]
+    )
+
+
+@dataclass(frozen=True)
+class Annotated:
+    """An edit of a file's current text (bytes `[start, end)`), and the note it belongs to."""
+
+    path: str
+    start: int
+    end: int
+    text: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Note:
+    """What a reviewer reads beside the edits of one note."""
+
+    label: str
+    description: str
+
+
+def to_annotated_edit(
+    edits: Sequence[Annotated],
+    notes: Mapping[str, Note],
+    snapshot: Snapshot,
+    encoding: Encoding,
+    capabilities: t.ClientCapabilities,
+    confirm: bool,
+) -> t.WorkspaceEdit | None:
+    """One workspace edit over several files, each with its version, with annotations for clients that show them; None when a
+    file cannot be read. `confirm`: the client is to ask before it applies an annotated edit."""
+    workspace = capabilities.workspace.workspace_edit if capabilities.workspace is not None else None
+    versioned = workspace is not None and bool(workspace.document_changes or workspace.resource_operations)
+    annotates = workspace is not None and workspace.change_annotation_support is not None and versioned
+    by_path: dict[str, list[t.TextEdit | t.AnnotatedTextEdit]] = {}
+    documents: dict[str, Document] = {}
+    for edit in edits:
+        document = documents.get(edit.path) or snapshot(edit.path)
+        if document is None:
+            return None
+        documents[edit.path] = document
+        here = to_range(document, (edit.start, edit.end), encoding)
+        new: t.TextEdit | t.AnnotatedTextEdit = t.TextEdit(range=here, new_text=edit.text)
+        if annotates:
+            new = t.AnnotatedTextEdit(range=here, new_text=edit.text, annotation_id=edit.note)
+        by_path.setdefault(edit.path, []).append(new)
+    if not versioned:
+        plain = {documents[p].uri: [e for e in new if isinstance(e, t.TextEdit)] for p, new in by_path.items()}
+        return t.WorkspaceEdit(changes=plain)
+    return t.WorkspaceEdit(
+        document_changes=[
+            t.TextDocumentEdit(
+                text_document=t.OptionalVersionedTextDocumentIdentifier(
+                    uri=documents[path].uri,
+                    version=documents[path].version or None,  # a file that is not open has none
+                ),
+                edits=list(new),
+            )
+            for path, new in by_path.items()
+        ],
+        change_annotations={
+            name: t.ChangeAnnotation(label=note.label, description=note.description, needs_confirmation=confirm)
+            for name, note in notes.items()
+        }
+        if annotates
+        else None,
     )
 
 

@@ -87,17 +87,20 @@ class Jobs:
         return job
 
     async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:
+        state = State.FAILED
         try:
             job.result = await work(job)
-            job.state = State.DONE
+            state = State.DONE
         except asyncio.CancelledError:
-            job.state = State.CANCELLED
+            state = State.CANCELLED
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the job's and not the server's end
-            job.state = State.FAILED
             job.error = type(error).__name__
             log.error("job %s (%s) failed: %s", job.id, job.title, type(error).__name__)
         finally:
-            await asyncio.shield(_end_processes(job))
+            try:
+                await asyncio.shield(_end_processes(job))
+            finally:
+                job.state = state  # ended is what has no process any more
 
     def cancel(self, job_id: str) -> bool:
         """Asks a running job to end. False when there is none of that id."""

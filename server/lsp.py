@@ -16,7 +16,7 @@ from lsprotocol import types as t
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
-from stitchcuda.server import lifetime, sources
+from stitchcuda.server import child_command, lifetime, sources
 from stitchcuda.server.convert import View
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine.analyses import COMMAND, Analyses
@@ -30,7 +30,11 @@ from stitchcuda.server.features import (
     document_symbol,
     hover,
     indexing,
+    machine,
+    on_save,
+    stitch,
     sync,
+    validate,
     watched_files,
 )
 from stitchcuda.server.jobs import Jobs
@@ -69,6 +73,10 @@ class StitchServer(LanguageServer):
         self.client_shows_graph = False
         self.mistakes: list[str] = []  # in the initialization options, told once the client listens
         self.channel = diagnostics.Channel()
+        self.trusted = False  # whether programs of the workspace may be built and run
+        self.child_command: Sequence[str] = child_command.COMMAND
+        self.on_save = on_save.OnSave()
+        self.machine = machine.Machine()
         self.indexing = indexing.IndexingJobs(self)
         self.analyses = Analyses(
             self.documents,
@@ -111,6 +119,9 @@ class StitchServer(LanguageServer):
 
     def is_relevant(self, document: Document) -> bool:
         return sources.is_relevant(document.path, document.language, document.encoded)
+
+    def publish_on_save(self, document: Document) -> None:
+        diagnostics.publish_on_save(self, document)
 
     def watch_parent(self, pid: int) -> None:
         async def watch() -> None:
@@ -188,6 +199,8 @@ FEATURES = (
 
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("stitchcuda.graphText", commands.graph_text),
+    ("stitchcuda.stitch", stitch.stitch),
+    ("stitchcuda.validate", validate.validate),
     ("stitchcuda.status", commands.status),
     ("stitchcuda.cancel", commands.cancel),
 )

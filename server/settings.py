@@ -31,6 +31,8 @@ class Settings:
     codeLens: bool = True
     hover: bool = True
     wholeProgram: bool = True  # also read the other sources of the open file's program
+    validateOnSave: bool = False  # build and run the program at each save; only in a trusted workspace
+    confirmEdits: bool = False  # the client asks before it applies the edit of a stitched version
 
     @property
     def delay(self) -> float:
@@ -110,6 +112,8 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "codeLens": _flag,
     "hover": _flag,
     "wholeProgram": _flag,
+    "validateOnSave": _flag,
+    "confirmEdits": _flag,
 }
 
 

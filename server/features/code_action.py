@@ -1,4 +1,4 @@
-"""Quick fixes, suppressions and *Stitch end-to-end*.
+"""Quick fixes, suppressions, and the jobs about the whole program: *Stitch end-to-end*, *Validate*.
 
 Actions carry no edit until they are resolved when the client can resolve: the list then costs nothing, and the edit is
 made for the text as it is when the user picks it.
@@ -17,14 +17,15 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.convert import View, from_range, shown_findings, to_diagnostic, to_workspace_edit
 from stitchcuda.server.engine.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
+from stitchcuda.server.features import machine, program_jobs, stitch, validate
 from stitchcuda.server.features.diagnostics import href
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 STITCH_KIND = "refactor.rewrite.stitchcuda.stitch"
-KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND)
-STITCH_DISABLED = "Rewriting is not part of this version yet; findings and quick fixes are"
+VALIDATE_KIND = "source.stitchcuda.validate"
+KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND, VALIDATE_KIND)
 _RESOLVE_SECONDS = 1.0
 _SUPPRESSION = re.compile(rb"(?://|#)\s*stitchcuda:\s*ignore\[([^\]\r\n]*)\]")
 
@@ -56,12 +57,33 @@ def code_actions(ls: StitchServer, params: t.CodeActionParams) -> list[t.CodeAct
                 offers.setdefault((offer.fix.title, offer.fix.edits), offer)
         preferred = next((o for o in offers.values() if o.fix.preferred), None)
         actions += [_action(ls, view, offer, offer is preferred) for offer in offers.values()]
-    if _wanted(STITCH_KIND, only) and get_capability(
-        ls.client_capabilities, "text_document.code_action.disabled_support"
-    ):
-        disabled = t.CodeActionDisabled(reason=STITCH_DISABLED)
-        actions.append(t.CodeAction(title="Stitch end-to-end", kind=STITCH_KIND, disabled=disabled))
+    return actions + _jobs(ls, document.uri, only)
+
+
+def _jobs(ls: StitchServer, uri: str, only: list[str]) -> list[t.CodeAction]:
+    """Actions that start a job. One that cannot run says why where the client shows that, else it is left out."""
+    actions = []
+    if _wanted(STITCH_KIND, only):
+        title = stitch.TITLE if not why_not_run(ls) else f"{stitch.TITLE} (preview, not run)"
+        command = t.Command(title=title, command="stitchcuda.stitch", arguments=[uri])
+        actions.append(t.CodeAction(title=title, kind=STITCH_KIND, command=command))
+    if _wanted(VALIDATE_KIND, only):
+        reason = why_not_run(ls)
+        command = t.Command(title=validate.TITLE, command="stitchcuda.validate", arguments=[uri])
+        if not reason:
+            actions.append(t.CodeAction(title=validate.TITLE, kind=VALIDATE_KIND, command=command))
+        elif get_capability(ls.client_capabilities, "text_document.code_action.disabled_support"):
+            disabled = t.CodeActionDisabled(reason=reason)
+            actions.append(t.CodeAction(title=validate.TITLE, kind=VALIDATE_KIND, disabled=disabled))
     return actions
+
+
+def why_not_run(ls: StitchServer) -> str:
+    """Why programs are not built and run here; "" when they can be, as far as is known."""
+    if not ls.trusted:
+        return program_jobs.UNTRUSTED
+    missing = machine.lacking(ls)
+    return f"{' and '.join(missing)} on this machine; stitchcuda doctor says more" if missing else ""
 
 
 async def resolve(ls: StitchServer, action: t.CodeAction) -> t.CodeAction:

@@ -11,7 +11,7 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.server.engine.analyses import EngineUnavailable
-from stitchcuda.server.features.code_action import STITCH_DISABLED
+from stitchcuda.server.features.code_action import why_not_run
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -62,7 +62,8 @@ def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
         "encoding": ls.documents.encoding,
         "jobs": ls.jobs.describe(),
         "analysis": ls.analyses.describe(),
-        "unavailable": {"stitch": STITCH_DISABLED},
+        "trusted": ls.trusted,
+        "unavailable": {"validate": reason} if (reason := why_not_run(ls)) else {},
     }
 
 

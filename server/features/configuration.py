@@ -30,6 +30,8 @@ def initialize(ls: StitchServer, params: t.InitializeParams) -> None:
     known = options.get("commands") if isinstance(options, dict) else None
     name = params.client_info.name if params.client_info is not None else ""
     ls.client_shows_graph = "Visual Studio Code" in name or isinstance(known, list) and "stitchcuda.showGraph" in known
+    # Only from here: settings of a workspace must not be able to say that it is to be trusted.
+    ls.trusted = isinstance(options, dict) and options.get("trusted") is True
     ls.initial_settings, mistakes = read_settings(Settings(), options)
     ls.settings = ls.initial_settings
     ls.mistakes = list(mistakes)

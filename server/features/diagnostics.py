@@ -19,6 +19,7 @@ from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.shipped import folder
 from stitchcuda.server.convert import View, shown_findings, to_diagnostic
+from stitchcuda.server.features import on_save
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -66,6 +67,7 @@ def href(code: str) -> str | None:
 
 def changed(ls: StitchServer, document: Document) -> None:
     """After an edit: analyse again, or take everything back when the file has nothing to do with CUDA any more."""
+    on_save.changed(ls, document)
     if not ls.is_relevant(document):
         clear(ls, document)
     elif ls.settings.diagnosticsTrigger == "edit":
@@ -74,7 +76,7 @@ def changed(ls: StitchServer, document: Document) -> None:
 
 def clear(ls: StitchServer, document: Document) -> None:
     ls.channel.answered.pop(document.uri, None)
-    if not ls.channel.pulls and ls.channel.published.pop(document.uri, None) is not None:
+    if ls.channel.published.pop(document.uri, None) is not None:
         ls.text_document_publish_diagnostics(t.PublishDiagnosticsParams(uri=document.uri, diagnostics=[]))
 
 
@@ -98,7 +100,7 @@ def facts_arrived(ls: StitchServer, path: str) -> None:
 
 
 def publish(ls: StitchServer, view: View) -> None:
-    items = diagnostics_of(ls, view)
+    items = diagnostics_of(ls, view) + on_save_diagnostics(ls, view.document)
     # An unchanged list goes out too when the version is new: clients drop what belongs to an older one.
     state = (view.document.version, digest(items))
     if ls.channel.published.get(view.document.uri) == state:
@@ -107,6 +109,31 @@ def publish(ls: StitchServer, view: View) -> None:
     ls.text_document_publish_diagnostics(
         t.PublishDiagnosticsParams(uri=view.document.uri, version=view.document.version, diagnostics=items)
     )
+
+
+def publish_on_save(ls: StitchServer, document: Document) -> None:
+    """On-save findings go out by push to every client; one that pulls the others gets nothing else by push."""
+    if not ls.channel.pulls:
+        view = ls.view(document.uri)
+        if view is not None and ls.is_relevant(document):
+            publish(ls, view)
+        return
+    items = on_save_diagnostics(ls, document)
+    state = (document.version, digest(items))
+    known = ls.channel.published.get(document.uri)
+    if known == state or (known is None and not items):
+        return
+    ls.channel.published[document.uri] = state
+    ls.text_document_publish_diagnostics(
+        t.PublishDiagnosticsParams(uri=document.uri, version=document.version, diagnostics=items)
+    )
+
+
+def on_save_diagnostics(ls: StitchServer, document: Document) -> list[t.Diagnostic]:
+    return [
+        to_diagnostic(view, finding, here, ls.settings, ls.client_capabilities, href(finding.code))
+        for finding, here, view in on_save.shown(ls, document)
+    ]
 
 
 def refresh(ls: StitchServer) -> None:

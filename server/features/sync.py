@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
 from stitchcuda.server.convert import from_changes
-from stitchcuda.server.features import diagnostics
+from stitchcuda.server.features import diagnostics, on_save
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -36,6 +36,7 @@ def did_save(ls: StitchServer, params: t.DidSaveTextDocumentParams) -> None:
     ls.analyses.disk_changed(())
     if ls.is_relevant(document):
         ls.analyses.request(document.path, delay=0)
+    on_save.saved(ls, document)
 
 
 def did_close(ls: StitchServer, params: t.DidCloseTextDocumentParams) -> None:
@@ -43,6 +44,7 @@ def did_close(ls: StitchServer, params: t.DidCloseTextDocumentParams) -> None:
     if document is None:
         return
     ls.analyses.closed(document.path)
+    on_save.closed(ls, document)
     diagnostics.clear(ls, document)
     # What other files of the program show may rest on text that was never saved.
     for other in ls.documents.all():

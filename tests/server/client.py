@@ -10,8 +10,10 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
 
 from lsprotocol import types as t
+from lsprotocol.converters import get_converter
 from pytest_lsp import LanguageClient, client_capabilities
 from pytest_lsp.client import make_test_lsp_client
 
@@ -34,6 +36,9 @@ class Editor:
         self.pushed: list[t.PublishDiagnosticsParams] = []
         self.versions: dict[str, int] = {}
         self.texts: dict[str, str] = {}
+        self.applied: list[t.ApplyWorkspaceEditParams] = []
+        self.accepts = True  # an edit that the server asks to apply
+        self.messages: list[str] = []
 
     @property
     def encoding(self) -> str:
@@ -103,9 +108,11 @@ class Editor:
         for change in edit.document_changes or []:
             assert isinstance(change, t.TextDocumentEdit)
             uri = change.text_document.uri
-            assert change.text_document.version in (None, self.versions[uri])
+            assert change.text_document.version in (None, self.versions.get(uri))
             edits.setdefault(uri, []).extend(change.edits)
         for uri, new in edits.items():
+            if uri not in self.texts:  # an editor opens what it has to edit
+                self.open(uri, Path(unquote(urlsplit(uri).path)).read_text(encoding="utf-8"))
             for each in sorted(new, key=lambda e: (e.range.start.line, e.range.start.character), reverse=True):
                 self.edit(uri, each.range, each.new_text)
 
@@ -163,6 +170,14 @@ def capabilities_of(editor: str) -> t.ClientCapabilities:
     return capabilities
 
 
+def _action_or_command(value: Any, _: Any) -> Any:
+    kind = t.Command if isinstance(value.get("command"), str) else t.CodeAction
+    return _CONVERTER.structure(value, kind)
+
+
+_CONVERTER = get_converter()
+
+
 @asynccontextmanager
 async def editor_session(
     editor: str = "visual_studio_code",
@@ -177,6 +192,8 @@ async def editor_session(
         client._configuration[""] = {"stitchcuda": configuration}
     capabilities = capabilities_of(editor)
     session = Editor(client, capabilities)
+    # lsprotocol takes every action with a command for a bare command.
+    client.protocol._converter.register_structure_hook(t.Command | t.CodeAction, _action_or_command)
 
     published = client.protocol.fm.features.pop(t.TEXT_DOCUMENT_PUBLISH_DIAGNOSTICS)
 
@@ -184,6 +201,20 @@ async def editor_session(
     def on_publish(params: t.PublishDiagnosticsParams) -> None:
         session.pushed.append(params)
         published(params)
+
+    @client.feature(t.WORKSPACE_APPLY_EDIT)  # type: ignore[untyped-decorator]
+    def on_apply(params: t.ApplyWorkspaceEditParams) -> t.ApplyWorkspaceEditResult:
+        session.applied.append(params)
+        if session.accepts:
+            session.apply(params.edit)
+        return t.ApplyWorkspaceEditResult(applied=session.accepts, failure_reason=None if session.accepts else "no")
+
+    shown = client.protocol.fm.features.pop(t.WINDOW_SHOW_MESSAGE)
+
+    @client.feature(t.WINDOW_SHOW_MESSAGE)  # type: ignore[untyped-decorator]
+    def on_message(params: t.ShowMessageParams) -> None:
+        session.messages.append(params.message)
+        shown(params)
 
     @client.feature(t.CLIENT_REGISTER_CAPABILITY)  # type: ignore[untyped-decorator]
     def on_register(params: t.RegistrationParams) -> None:

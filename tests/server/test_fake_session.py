@@ -75,20 +75,23 @@ async def test_suppress_puts_a_comment_at_the_end_of_the_line() -> None:
         assert editor.texts[URI].split("\n")[1].endswith("}  // stitchcuda: ignore[stream-race-raw]")
 
 
-async def test_only_is_a_prefix_and_stitch_says_why_it_is_disabled() -> None:
+async def test_only_is_a_prefix_and_actions_that_cannot_run_say_why() -> None:
     async with editor_session(options=NOW) as editor:
         editor.open(URI, TEXT)
         (found,) = await diagnostics(editor, URI, 1)
         for only in (["refactor"], ["refactor.rewrite.stitchcuda"], ["refactor.rewrite.stitchcuda.stitch"]):
             (stitch,) = await editor.actions(URI, found.range, only)
-            assert stitch.title == "Stitch end-to-end" and stitch.disabled is not None
+            assert stitch.title == "Stitch end-to-end (preview, not run)" and stitch.edit is None
+            assert stitch.command is not None and list(stitch.command.arguments or ()) == [URI]
+        (validate,) = await editor.actions(URI, found.range, ["source"])
+        assert validate.disabled is not None and "not trusted" in validate.disabled.reason
         assert await editor.actions(URI, found.range, ["refactor.rewrite.stitch"]) == []
         assert await editor.actions(URI, found.range, ["source.fixAll"]) == []
         far = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0))
         assert await editor.actions(URI, far, ["quickfix"]) == []
     async with editor_session("bare") as editor:
         editor.open(URI, TEXT)
-        assert await editor.actions(URI, far, ["refactor"]) == []
+        assert [a.title for a in await editor.actions(URI, far, ["refactor", "source"])] == [stitch.title]
 
 
 async def test_a_fix_of_an_older_text_is_not_applied() -> None:

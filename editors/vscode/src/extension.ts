@@ -21,6 +21,8 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("stitchcuda.showGraph", (uri?: unknown, name?: unknown) =>
       graph.show(typeof uri === "string" ? uri : undefined, typeof name === "string" ? name : undefined),
     ),
+    vscode.commands.registerCommand("stitchcuda.stitchProgram", stitch),
+    vscode.commands.registerCommand("stitchcuda.validateProgram", () => runOnProgram("stitchcuda.validate")),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration("stitchcuda.server.path")) {
@@ -63,7 +65,7 @@ async function start(): Promise<void> {
   const server: Executable = { command, args: ["lsp", "--stdio"] };
   const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
     documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
-    initializationOptions: { commands: ["stitchcuda.showGraph"] },
+    initializationOptions: { commands: ["stitchcuda.showGraph"], trusted: vscode.workspace.isTrusted },
     outputChannel: log,
     revealOutputChannelOn: RevealOutputChannelOn.Never,
   });
@@ -73,6 +75,31 @@ async function start(): Promise<void> {
     client = starting;
   } catch (error) {
     log.error(`${command} did not start: ${error}`); // the client has told the user
+  }
+}
+
+async function stitch(): Promise<void> {
+  const intent = await vscode.window.showInputBox({
+    title: "Stitch end-to-end",
+    prompt: "What is to be reached, in words. Empty: what stitchcuda.toml says, else simply faster",
+    placeHolder: "p99 latency under 8 ms",
+  });
+  if (intent !== undefined) {
+    await runOnProgram("stitchcuda.stitch", intent);
+  }
+}
+
+/** Starts a job of the server about the program that the active file belongs to; progress and result are the server's. */
+async function runOnProgram(command: string, ...rest: string[]): Promise<void> {
+  const uri = vscode.window.activeTextEditor?.document.uri.toString();
+  if (client === undefined || uri === undefined) {
+    void vscode.window.showInformationMessage("stitchcuda: open a file of the program first");
+    return;
+  }
+  try {
+    await client.sendRequest("workspace/executeCommand", { command, arguments: [uri, ...rest] });
+  } catch (error) {
+    void vscode.window.showErrorMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
   }
 }
 

@@ -1,5 +1,6 @@
 """A language server with the fake engine. `--fail METHOD` makes the handler of one LSP method raise,
-`--no-analysis` gives it an analysis process that ends at once."""
+`--no-analysis` gives it an analysis process that ends at once, `--tool FILE` runs jobs with that Python program in place of
+the command line."""
 
 import sys
 from dataclasses import replace
@@ -17,4 +18,7 @@ if __name__ == "__main__":
     analysis = ("-m", "tests.server.programs.fake_analysis")
     if "--no-analysis" in sys.argv:
         analysis = ("-c", "raise SystemExit(3)")
-    sys.exit(run_stdio(build_server("0", (sys.executable, *analysis), features=features)))
+    server = build_server("0", (sys.executable, *analysis), features=features)
+    if "--tool" in sys.argv:
+        server.child_command = (sys.executable, sys.argv[sys.argv.index("--tool") + 1])
+    sys.exit(run_stdio(server))

@@ -1,0 +1,121 @@
+"""On-save validation: the saved program is built and run, and what became slower or wrong on the GPU is shown on its line.
+
+Off until the user switches `validateOnSave` on in a trusted workspace. These findings are always pushed, also to clients that pull
+the others: they come minutes after any request. A finding holds for the text that was saved: it moves with edits elsewhere
+in the file, and is withdrawn when an edit touches its line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as t
+from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.server import child_command
+from stitchcuda.server.convert import View, is_shown
+from stitchcuda.server.engine.facts import FileFacts, Place, PlacedFinding
+from stitchcuda.server.features import program_jobs
+from stitchcuda.server.jobs import Job
+from stitchcuda.server.progress import Progress
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+SEVERITIES = {"latency-regression": "warning", "sanitizer": "error"}
+
+
+@dataclass
+class OnSave:
+    """The newest results by path, each with the revision of the text that it holds for, and the running job by program."""
+
+    findings: dict[str, tuple[int, tuple[PlacedFinding, ...]]] = field(default_factory=dict)
+    running: dict[str, str] = field(default_factory=dict)
+
+
+def saved(ls: StitchServer, document: Document) -> None:
+    """Starts a validation of the program that was saved, instead of one that still runs for it."""
+    if not (ls.settings.validateOnSave and ls.trusted and ls.is_relevant(document)):
+        return
+    program = program_jobs.program_of(document.path, ls.roots)
+    if program_jobs.unsaved(ls, program):
+        return  # the other files are saved first or not at all; then this one is not what would run
+    ls.jobs.cancel(ls.on_save.running.get(str(program), ""))
+    revisions = {d.path: d.revision for d in ls.documents.all()}
+    job = ls.jobs.start(f"Validate on save: {program.name}", lambda job: _work(ls, job, program, revisions))
+    ls.on_save.running[str(program)] = job.id
+
+
+async def _work(ls: StitchServer, job: Job, program: Path, revisions: Mapping[str, int]) -> dict[str, Any]:
+    async with Progress(ls, job) as progress:
+        answer = await child_command.run(job, ["gate", str(program), "--on-save"], progress.report, ls.child_command)
+    value = answer.value
+    if value is None:
+        # A program that does not build is normal while it is being written: told, but not in a popup at every save.
+        text = f"{program.name}: not validated: {answer.message}"
+        ls.window_log_message(t.LogMessageParams(type=t.MessageType.Warning, message=text))
+        return {"state": "untested", "reason": answer.message}
+    arrived(ls, program, value.get("findings", ()), revisions)
+    return {"state": value.get("state"), "findings": len(value.get("findings", ()))}
+
+
+def arrived(ls: StitchServer, program: Path, rows: Any, revisions: Mapping[str, int]) -> None:
+    """Takes the findings of a run; those of files that were edited since they were saved are dropped: the next save tells."""
+    folder = program if program.is_dir() else program.parent
+    found: dict[str, list[PlacedFinding]] = {}
+    for row in rows:
+        path = str(folder / row["path"])
+        document = ls.documents.at(path)
+        if document is not None and document.revision == revisions.get(path):
+            found.setdefault(path, []).append(_placed(document, row))
+    for path in [p for p in ls.on_save.findings if p == str(program) or Path(p).is_relative_to(folder)]:
+        del ls.on_save.findings[path]
+    for path, findings in found.items():
+        ls.on_save.findings[path] = (revisions[path], tuple(findings))
+    for document in ls.documents.all():
+        ls.publish_on_save(document)
+
+
+def _placed(document: Document, row: Any) -> PlacedFinding:
+    """The finding on its whole line, without the indentation."""
+    line = min(max(int(row["line"]) - 1, 0), len(document.lines) - 1)
+    start, _ = document.line_span(line)
+    text = document.line(line)
+    first = start + len(text) - len(text.lstrip())
+    place = Place(document.path, first, max(start + len(text.rstrip()), first))
+    code = str(row["code"])
+    return PlacedFinding(code, "gpu", SEVERITIES.get(code, "warning"), "certain", place, str(row["message"]))
+
+
+def shown(ls: StitchServer, document: Document) -> list[tuple[PlacedFinding, t.Range, View]]:
+    """What holds for the current text."""
+    known = ls.on_save.findings.get(document.path)
+    edits = ls.documents.since(document.uri, known[0]) if known is not None else None
+    if known is None or edits is None:
+        return []
+    view = View(document, FileFacts(document.path), edits, ls.documents.encoding, ls.documents.snapshot)
+    found = []
+    for finding in known[1]:
+        here = view.range(finding.place)
+        if here is not None and is_shown(finding, ls.settings):
+            found.append((finding, here, view))
+    return found
+
+
+def changed(ls: StitchServer, document: Document) -> None:
+    """After an edit: what it touched is withdrawn within one debounce, the rest moves along."""
+    if document.path in ls.on_save.findings:
+        asyncio.get_running_loop().call_later(ls.settings.delay, _again, ls, document.uri)
+
+
+def _again(ls: StitchServer, uri: str) -> None:
+    document = ls.documents.get(uri)
+    if document is not None:
+        ls.publish_on_save(document)
+
+
+def closed(ls: StitchServer, document: Document) -> None:
+    ls.on_save.findings.pop(document.path, None)

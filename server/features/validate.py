@@ -1,0 +1,60 @@
+"""*Validate*: the saved program is judged against its last commit, as a job in a child process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lsprotocol import types as t
+from stitchcuda.server import child_command
+from stitchcuda.server.features import program_jobs
+from stitchcuda.server.jobs import Job
+from stitchcuda.server.progress import Progress
+
+if TYPE_CHECKING:
+    from stitchcuda.server.lsp import StitchServer
+
+TITLE = "Validate against the last commit"
+
+
+async def validate(ls: StitchServer, *arguments: Any) -> dict[str, str]:
+    """`[uri, revision = "HEAD"]` -> `{"job": id}`, at once. The verdict is shown as a message and kept with the job."""
+    uri, revision = (*arguments, *("", "HEAD")[len(arguments) :])[:2]
+    document = program_jobs.document_of(ls, "stitchcuda.validate", uri)
+    if not ls.trusted:
+        raise program_jobs.refuse(program_jobs.UNTRUSTED)
+    program = program_jobs.program_of(document.path, ls.roots)
+    if dirty := program_jobs.unsaved(ls, program):
+        raise program_jobs.refuse(f"save {dirty} first: a validation runs the files as they are saved")
+    words = ("validate", "--against", str(revision), str(program))
+    job = ls.jobs.start(f"Validate: {program.name}", lambda job: _work(ls, job, program, words))
+    return {"job": job.id}
+
+
+async def _work(ls: StitchServer, job: Job, program: Path, words: Sequence[str]) -> dict[str, Any]:
+    async with Progress(ls, job) as progress:
+        answer = await child_command.run(job, words, progress.report, ls.child_command)
+    value = answer.value
+    if value is None:
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)
+        return {"state": "failed", "reason": answer.message}
+    kind = t.MessageType.Warning if value.get("state") == "rejected" else t.MessageType.Info
+    program_jobs.show(ls, f"stitchcuda: {program.name}: {_sentence(value)}", kind)
+    return dict(value)
+
+
+def _sentence(verdict: Any) -> str:
+    """The verdict with what the user most needs to know: what to put right, else how fast it is."""
+    state = str(verdict.get("state", ""))
+    primary = verdict.get("primary")
+    if isinstance(primary, dict):
+        place = f" ({primary['path']}:{primary['line']})" if primary.get("path") else ""
+        return f"{state}: {primary.get('issue', '')}{place}"
+    speed = {name: value for name, value in (verdict.get("speedup") or {}).items() if isinstance(value, list)}
+    for name in ("latency", "cuda_span", "wall"):
+        if name in speed and len(speed[name]) == 3:
+            low, middle, high = speed[name]
+            return f"{state}: {name.replace('_', ' ')} {middle:.2f} times as fast ({low:.2f} to {high:.2f})"
+    untested = [g for g in verdict.get("gates", ()) if g.get("state") in ("untested", "inconclusive")]
+    return state + "".join(f"; {g.get('gate')} {g.get('state')}: {g.get('reason', '')}" for g in untested[:2])
