@@ -28,6 +28,7 @@ from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Sid
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
 from stitchcuda.gpu_validate.machine_state import MachineState
 from stitchcuda.gpu_validate.observe.shown import Shown
+from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, RunTraced, cases
 from stitchcuda.gpu_validate.statistics import LOOKS
@@ -63,23 +64,48 @@ class Builds(Protocol):
 
 
 class MemoryGate(Protocol):
-    """G4: what the sanitizer reports of the candidate and not of the original."""
+    """G4: what the sanitizer reports of the candidate and not of the original (`gates.g4_memory.MemoryCheck`). `same_launches`:
+    whether both were seen to launch the same kernels alike, None when that is not known."""
 
     def __call__(
-        self, builder: Any, baseline: Built, candidate: Built, project: Project, tools: tuple[str, ...], case: Case
+        self,
+        builder: Builds,
+        baseline: Built,
+        candidate: Built,
+        project: Project,
+        tools: tuple[str, ...],
+        case: Case,
+        same_launches: bool | None,
+        *,
+        scratch: Path,
+        cancelled: Callable[[], bool],
     ) -> GateResult: ...
+
+
+class MakesBuilder(Protocol):
+    """Makes what builds the versions of one program, `arch` for the contract's architecture."""
+
+    def __call__(
+        self,
+        baseline: Version,
+        project: Project,
+        *,
+        scratch: Path,
+        arch: str | None,
+        cancel: Callable[[], bool],
+    ) -> Builds: ...
 
 
 @dataclass(frozen=True)
 class Tools:
-    """What the hub uses of the machine. `library` raises NoTracer; `gpu` says
-    why nothing can be run on a GPU, "" when it can."""
+    """What the hub uses of the machine. `library` raises NoTracer; `gpu` says why nothing can be run on a GPU, "" when it
+    can."""
 
     analyse: Callable[[Version], Analysis]
     structure: Callable[[Analysis, Analysis], GateResult]
     order: Callable[[Analysis, Analysis, Declared], GateResult]
-    builder: Callable[[Path], Builds]
-    build: Callable[[Built, Built | BuildFailed], GateResult]
+    builder: MakesBuilder
+    build: Callable[[Built | BuildFailed, Built | BuildFailed], GateResult]
     memory: MemoryGate
     run_traced: RunTraced
     library: Callable[[], Path]
@@ -208,7 +234,14 @@ class Hub:
         return self._analysis
 
     def builder(self) -> Builds:
-        self._builder = self._builder or self._tools.builder(self.scratch / "builds")
+        if self._builder is None:
+            self._builder = self._tools.builder(
+                self.baseline,
+                self.project,
+                scratch=self.scratch / "builds",
+                arch=self.contract.hardware.arch,
+                cancel=self._cancelled,
+            )
         return self._builder
 
     def need_gpu(self) -> None:
@@ -267,6 +300,10 @@ class Hub:
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():
             raise Cancelled
+
+    @property
+    def cancelled(self) -> Callable[[], bool]:
+        return self._cancelled
 
     @property
     def tools(self) -> Tools:
@@ -334,10 +371,7 @@ class _Judgement:
         self._hub.tell("building the original")
         before = builder.build(self._hub.baseline)
         if isinstance(before, BuildFailed):
-            state = GateState.UNTESTED if before.missing_tool else GateState.INCONCLUSIVE
-            raise _Skip(
-                before.reason if before.missing_tool else f"the original does not build: {before.reason}", state
-            )
+            return self._hub.tools.build(before, before)
         self._hub.tell("building the version")
         after = builder.build(self._candidate)
         self._hub.tell("comparing the builds")
@@ -354,8 +388,23 @@ class _Judgement:
 
     def _memory(self) -> GateResult:
         before, after = self._need_runs()
-        tools, hub = self._hub.tools, self._hub
-        return tools.memory(hub.builder(), before, after, hub.project, hub.options.sanitizer, hub.first_case)
+        hub = self._hub
+        return hub.tools.memory(
+            hub.builder(),
+            before,
+            after,
+            hub.project,
+            hub.options.sanitizer,
+            hub.first_case,
+            self._same_launches(before),
+            scratch=hub.scratch,
+            cancelled=hub.cancelled,
+        )
+
+    def _same_launches(self, before: Built) -> bool | None:
+        one = self._hub.results(before).full
+        other = self._equivalence.full if self._equivalence else None
+        return None if one is None or other is None else same_launches(one, other)
 
     def _faster(self) -> GateResult:
         before, after = self._need_runs()

@@ -54,3 +54,12 @@ def _sentence(title: str, name: str, before: int, after: int) -> str:
         return f"kernel {name} ran {after} times, {before} in the baseline"
     way = {"h2d": "to the device", "d2h": "to the host"}[name]
     return f"{after} {title} {way}, {before} in the baseline"
+
+
+def same_launches(one: Trace, other: Trace) -> bool | None:
+    """Whether two full traces launch the same kernels with the same grids, blocks and shared memory, each as often; None when a
+    trace cannot tell (records were lost, or graphs run kernels that no call shows)."""
+    if any(t.mode != "full" or t.dropped or any("GraphLaunch" in c.api for c in t.calls) for t in (one, other)):
+        return None
+    counts = [Counter((c.kernel, c.grid, c.block, c.shared) for c in t.calls if c.kernel) for t in (one, other)]
+    return counts[0] == counts[1]

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Bound, Contract
 from stitchcuda.analysis.index.index import Analysis, Index
 from stitchcuda.analysis.proof.model import BY_HAND, Declared, May
@@ -33,13 +34,11 @@ FAST = changed(("total = sum", "time.sleep(0.01)\ntotal = sum"))
 class ScriptBuilds:
     """Stands for `building.builder.Builder`: the text of main.py is the program."""
 
-    def __init__(self, scratch: Path) -> None:
+    def __init__(self, baseline: Version, project: Project, *, scratch: Path, **_: object) -> None:
         self._scratch = scratch
-        self.built: list[str] = []
 
     def build(self, version: Version) -> Built | BuildFailed:
         text = version.read("main.py").decode()
-        self.built.append(version.digest)
         if "syntax error" in text:
             return BuildFailed("main.py:1: expected ;")
         tree = self._scratch / version.digest
@@ -65,7 +64,7 @@ def passed(gate: str) -> GateResult:
 
 
 def tools(**changes: Any) -> Tools:
-    def build(_: Built, after: Built | BuildFailed) -> GateResult:
+    def build(_: Built | BuildFailed, after: Built | BuildFailed) -> GateResult:
         return GateResult("G2", GateState.FAILED, after.reason) if isinstance(after, BuildFailed) else passed("G2")
 
     base = Tools(
@@ -74,7 +73,7 @@ def tools(**changes: Any) -> Tools:
         order=lambda _before, _after, _declared: GateResult("G1", GateState.PROVED),
         builder=ScriptBuilds,
         build=build,
-        memory=lambda *_: passed("G4"),
+        memory=lambda *_, **__: passed("G4"),
         run_traced=scripted_tracer,
         library=lambda: Path("simulated"),
         gpu=lambda: "",
