@@ -19,6 +19,7 @@ from pathlib import Path
 
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.detect import SOURCES, detect
+from stitchcuda.gpu_validate.building.device_code import plain_name
 from stitchcuda.gpu_validate.building.diagnostics import errors, for_user, read_diagnostics, read_spills, warnings
 from stitchcuda.gpu_validate.building.layout import Layout, lay_out
 from stitchcuda.gpu_validate.building.model import BuildFailed, BuildPlan, Built, Problem, Resources
@@ -210,6 +211,7 @@ class Builder:
 def _with_spills(product: Product, spills: dict[str, int], original: Built | None) -> dict[str, Resources]:
     """Spills come from the compiler's report; a kernel that was not compiled again has those it had."""
     before = original.resources if original is not None else {}
+    spills = {plain_name(name): bytes_ for name, bytes_ in spills.items()}
     merged = {}
     for mangled, shown, resources in product.kernels:
         known = spills.get(mangled)

@@ -129,7 +129,7 @@ def _content(entry: _Entry) -> tuple[bytes, Elf | None]:
     if entry.kind == PTX:
         text = _PTX_LINES.sub(b"", entry.data.rstrip(b"\0 "))
         kept = b"\n".join(filter(None, map(bytes.strip, text.split(b"\n"))))
-        return hashlib.blake2b(_plain(kept.decode("utf-8", "replace")).encode(), digest_size=16).digest(), None
+        return hashlib.blake2b(plain_name(kept.decode("utf-8", "replace")).encode(), digest_size=16).digest(), None
     return hashlib.blake2b(entry.data, digest_size=16).digest(), None
 
 
@@ -140,7 +140,7 @@ def _image_digest(image: Elf) -> bytes:
         home = image.sections[symbol.section].name if symbol.section < len(image.sections) else str(symbol.section)
         if symbol.name and not _NOT_CODE.match(home) and not _NOT_CODE.match(symbol.name):
             parts.append(
-                f"symbol {_plain(symbol.name)} {symbol.info} {symbol.other} {_plain(home)} "
+                f"symbol {plain_name(symbol.name)} {symbol.info} {symbol.other} {plain_name(home)} "
                 f"{symbol.value} {symbol.size}".encode()
             )
     h = hashlib.blake2b(digest_size=16)
@@ -150,7 +150,7 @@ def _image_digest(image: Elf) -> bytes:
 
 
 def _section_content(image: Elf, section: Section) -> bytes:
-    head = f"{_plain(section.name)} {section.kind} {section.flags} {section.size} ".encode()
+    head = f"{plain_name(section.name)} {section.kind} {section.flags} {section.size} ".encode()
     if section.kind not in (SHT_REL, SHT_RELA):
         return head + section.data
     symbols = image.symbols()
@@ -165,11 +165,13 @@ def _symbol_name(image: Elf, symbols: list[Symbol], index: int) -> str:
         return str(index)
     symbol = symbols[index]
     if symbol.name:
-        return _plain(symbol.name)
-    return _plain(image.sections[symbol.section].name) if symbol.section < len(image.sections) else str(symbol.section)
+        return plain_name(symbol.name)
+    return (
+        plain_name(image.sections[symbol.section].name) if symbol.section < len(image.sections) else str(symbol.section)
+    )
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
     """A name without the hash of the file's text that nvcc puts into names with internal linkage."""
     out, at = "", 0
     for match in _INTERNAL.finditer(name):
@@ -201,7 +203,7 @@ def _kernels(image: Elf) -> Iterator[tuple[str, Resources]]:
         parts = sorted(_section_content(image, s) for s in own if not _NOT_CODE.match(s.name))
         code = hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
         yield (
-            _plain(symbol.name),
+            plain_name(symbol.name),
             Resources(
                 registers.get(index, 0),
                 frames.get(index, 0),

@@ -19,7 +19,7 @@ from stitchcuda.gpu_validate.toolchain import Nvcc
 
 BUILD_LIMITS = Limits(seconds=900.0, output_bytes=64 << 20, file_bytes=8 << 30)
 # Lines for the tracer and the sanitizer, resources for the comparison, device code that can be read back. None of them
-# changes the code (tests/toolchain/test_device_code.py).
+# changes the code (tests/toolchain/test_builds.py).
 APPENDED = "-g -lineinfo --resource-usage --no-compress"
 _ARCH_VARIABLE = re.compile(
     r"^[ \t]*(\w*ARCH\w*|SMS?)[ \t]*[:?]?=[ \t]*(sm_|compute_)?(\d{2,3}a?)[ \t]*(?:#.*)?$", re.MULTILINE
