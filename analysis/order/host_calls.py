@@ -151,6 +151,7 @@ class HostCalls(Containers):
             values = [self.evaluate(a, state) for a in expr.args]
         if wraps_status:
             return [(state, NULL)]
+        self.unfollowed.add(self.site(expr.span))
         for value in values:
             for pointer in self.pointers_in(value, state):
                 obj = self.objects[pointer.place.object]

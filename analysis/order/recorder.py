@@ -113,6 +113,7 @@ class Recorder:
         self.cuts: list[Cut] = []
         self.queries: dict[Site, int] = {}  # the latest query written at a place
         self.executed: set[str] = set()
+        self.unfollowed: set[Site] = set()
         self.thread = 0  # host thread that executes now
         self._threads = 0
         self._fresh = 0
@@ -420,6 +421,7 @@ class Recorder:
             tuple(self.loops),
             tuple(self.cuts),
             frozenset(self.executed),
+            frozenset(self.unfollowed),
         )
 
 

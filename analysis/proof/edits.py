@@ -159,17 +159,22 @@ def _alone(
         if null_declaration(node) or (original and vector_declaration(node)):
             names.add(node.name)
             return
-        if not original and node.init is None and node.type.name in _HANDLES and not node.type.pointer:
-            names.add(node.name)
+        fresh = not original and not _mentioned(both, side, node.name)
+        if fresh and node.init is None and node.type.name in _HANDLES and not node.type.pointer:
             return
-        if not original and is_number(node.type) and node.init is not None and _constant(node.init):
-            names.add(node.name)
+        if fresh and is_number(node.type) and node.init is not None and _constant(node.init):
             return
     elif piece.words == (";",):
         return
     analysis = both.before if original else both.after
     what = "host code was removed here" if original else "host code changed here"
     yield ProofFinding(what, side.function.path, line_of(analysis, side.function.path, piece.span[0]), original)
+
+
+def _mentioned(both: Correspondence, side: Side, name: str) -> bool:
+    """The original of a function names something so: another declaration would hide it."""
+    before = both.changed[side.function.uid].before.body
+    return name in before.words or any(name in p.words for p in before.pieces)
 
 
 def _constant(node: Expr) -> bool:

@@ -147,7 +147,8 @@ def _compare(made: Pairing, a: Op, b: Op) -> None:
         if not released and _shown(x) != _shown(y):
             made.unlike.append((a, b, "touches memory otherwise than before"))
             return
-        made.buffers[x.buffer].add(y.buffer)
+        if a.kind is not ApiKind.FREE:  # what is freed follows from what is used (`order.py`)
+            made.buffers[x.buffer].add(y.buffer)
     if a.stream is not None and b.stream is not None and not released:
         made.streams[a.stream].add(b.stream)
     same = (

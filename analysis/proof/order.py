@@ -46,7 +46,30 @@ def keeps_order(both: Correspondence, made: Pairing, residency: Residency) -> Or
         both, made, [a for a in compared if made.before.ops[a].kind is not ApiKind.FREE], known, residency, found
     )
     _lifetimes(both, made, found)
+    _carried_on(both, made, residency, found)
     return found
+
+
+def _carried_on(both: Correspondence, made: Pairing, residency: Residency, found: Ordering) -> None:
+    """What two copies carried over must be what is used now: the memory of the source, unchanged in between."""
+    line = made.before
+    for carry in residency.carries:
+        source, target = made.buffers.get(carry.source, set()), made.buffers.get(carry.target, set())
+        upload = line.ops[carry.upload]
+        name = line.buffers[carry.target].name
+        if target and source != target:
+            what = f"`{name}` no longer gets its value: the copies to it are gone, and its users use other memory"
+            found.failed.append(where(both, upload, what, original=True))
+        if carry.source != carry.target:
+            continue  # pairs that are new in the changed version are compared there
+        for a in made.pairs:
+            writes = any(
+                x.mode is not Mode.READ and alias(line.buffers[x.buffer], line.buffers[carry.source]) is not False
+                for x in line.ops[a].accesses
+            )
+            if writes and not line.ordered(a, carry.download) and not line.ordered(carry.upload, a):
+                what = f"`{name}` is changed here, which the copy that is gone undid"
+                found.failed.append(where(both, made.after.ops[made.pairs[a]], what))
 
 
 # ------------------------------------------------------------------------------------------------------------- buffers
@@ -152,16 +175,16 @@ def _old_pairs(both: Correspondence, made: Pairing, ids: list[int], found: Order
             found.pairs += 1
             x, y = made.pairs[first], made.pairs[second]
             if other.ordered(x, y):
-                if not anything and not conflict(other, x, y):
+                if not anything and other.ops[y].kind is not ApiKind.FREE and not conflict(other, x, y):
                     what = f"does not use what {_named(made, first)} used, as it did"
                     (found.failed if any(c.same for c in clashes) else found.unknown).append(
                         where(both, other.ops[y], what)
                     )
                 continue
+            if other.ops[y].kind is ApiKind.FREE and not conflict(other, x, y):
+                continue  # it frees something else now: `_lifetimes` looks at that
             if _free_waits(other, other.ops[x], other.ops[y]):
                 found.rests_on.add(FREE_WAITS)
-                continue
-            if exclusive(line, line.ops[first], line.ops[second]):
                 continue
             sure = any(
                 c.same or (alias(line.buffers[c.first.buffer], line.buffers[c.second.buffer]) and _by_host(line, a, b))
@@ -308,8 +331,12 @@ def _lifetimes(both: Correspondence, made: Pairing, found: Ordering) -> None:
 def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buffer: Buffer, found: Ordering) -> None:
     line = made.after
     meets = {alias(line.buffers[a.buffer], buffer) for a in op.accesses}
-    if meets == {False} or exclusive(line, op, release):
+    if meets == {False}:
         return
+    if exclusive(line, op, release):
+        if op.id in made.back and release.id in made.back:
+            return
+        meets = {None}  # by the text of the branches, which is not certain
     use, free = made.back.get(op.id), made.back.get(release.id)
     if line.earlier[op.id] >> release.id & 1:
         if use is not None and free is not None and made.before.earlier[use] >> free & 1 and True not in meets:
@@ -318,6 +345,10 @@ def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buff
             found.failed.append(where(both, op, f"uses `{buffer.name}` after it was freed"))
         else:
             found.unknown.append(where(both, op, f"`{buffer.name}` may be used after it was freed"))
+    elif release.stream is not None and not buffer.pooled and _stream_ordered_now(made, free):
+        found.unknown.append(
+            where(both, release, f"`{buffer.name}` does not come from a pool and is freed in stream order")
+        )
     elif line.earlier[release.id] >> op.id & 1 and not line.ordered(op.id, release.id):
         if _free_waits(line, op, release):
             if use is None or free is None or made.before.ordered(use, free):
@@ -330,14 +361,18 @@ def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buff
         (found.failed if True in meets else found.unknown).append(where(both, release, what))
 
 
+def _stream_ordered_now(made: Pairing, free: int | None) -> bool:
+    return free is None or made.before.ops[free].stream is None
+
+
 def _free_again(both: Correspondence, made: Pairing, first: Op, second: Op, buffer: Buffer, found: Ordering) -> None:
     line = made.after
     if first.id in made.back and second.id in made.back:
         return
     meets = {alias(line.buffers[a.buffer], buffer) for a in second.accesses}
-    if meets == {False} or exclusive(line, first, second):
+    if meets == {False}:
         return
-    bucket = found.failed if True in meets else found.unknown
+    bucket = found.failed if True in meets and not exclusive(line, first, second) else found.unknown
     bucket.append(where(both, second, f"`{buffer.name}` may be freed twice"))
 
 

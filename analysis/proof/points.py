@@ -16,11 +16,13 @@ from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
     Call,
+    Construct,
     Declare,
     Expr,
     Function,
     Lambda,
     Member,
+    Name,
     New,
     Program,
     Site,
@@ -30,18 +32,21 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
+from stitchcuda.analysis.proof.standard import Standard
 from stitchcuda.analysis.rules.waits import HARMLESS, TIMER, callee_name, last_name
 
 TIME = "takes a time"
 HANDOVER = "hands data to other processes or devices"
 UNKNOWN = "calls code that is not here"
 LEAVES = "ends the program"
+ASKS = "asks for the last error"
 
 _HANDOVER = re.compile(r"^(MPI_|PMPI_|nccl|nvshmem|shmem_|cuFile|cufile|ucp_|ucx|gdr_|rdma|NvSci)")
 _THREADS = re.compile(r"thread|async|^join$|^detach$|^lock$|^unlock$|^try_lock$|^notify_|^wait$|^wait_for$|atomic")
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.QUERY})
 _UNKNOWN_APIS = frozenset({ApiKind.RESET, ApiKind.UNMODELLED})
 _ASKS_MEMORY = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
+_ASKS_ERROR = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "sizeof", "alignof", "decltype"})
 _PLAIN_TYPES = re.compile(
     r"^(std::.*|auto|void|bool|char|signed|unsigned|short|int|long|float|double|half|__half|__nv_bfloat16|dim3|FILE|size_t|ssize_t"
@@ -56,9 +61,14 @@ class Points:
 
     program: Program
     _inside: dict[str, tuple[str, str]] = field(default_factory=dict)  # of functions that are not followed
+    _standard: Standard = field(init=False)
 
-    def of(self, functions: Iterable[str]) -> dict[Site, tuple[str, str]]:
-        """Site -> (what the host does there, one of the constants above; the name it calls)."""
+    def __post_init__(self) -> None:
+        self._standard = Standard(self.program)
+
+    def of(self, functions: Iterable[str], unresolved: frozenset[Site] = frozenset()) -> dict[Site, tuple[str, str]]:
+        """Site -> (what the host does there, one of the constants above; the name it calls). `unresolved`: calls that the
+        executor could not follow."""
         found: dict[Site, tuple[str, str]] = {}
         for uid in functions:
             function = self.program.functions.get(uid)
@@ -67,8 +77,12 @@ class Points:
             known = _lambdas(function)
             for node in walk(function.body):
                 reason = self._reason(function, node, known)
+                site = Site(uid, function.path, node.span)
+                if reason is None and site in unresolved and isinstance(node, Call):
+                    name = callee_name(node) or "a pointer"
+                    reason = None if self._is_standard(function, name) else (UNKNOWN, name)
                 if reason is not None:
-                    found.setdefault(Site(uid, function.path, node.span), reason)
+                    found.setdefault(site, reason)
         return found
 
     def strange(self, functions: Iterable[str], sources: Mapping[str, bytes]) -> tuple[str, str, int] | None:
@@ -84,24 +98,40 @@ class Points:
             if parallel is not None:
                 return "several host threads run here", function.path, function.base + parallel.start()
             for node in walk(function.body):
-                if isinstance(node, (Declare, New)) and self._strange(function, node.type, aliases):
-                    return f"type `{node.type.name}` is not here", function.path, function.base + node.span[0]
+                what = ""
+                if isinstance(node, (Declare, New, Construct)):
+                    what = self._strange(function, node.type, aliases)
+                elif isinstance(node, Call) and isinstance(node.callee, Name):
+                    meant = resolve(self.program, function.path, node.callee.name, len(node.args))
+                    if len(meant) > 1 and any(f.uid in self.program.reaches_cuda for f in meant):
+                        what = f"`{node.callee.name}` may mean several functions"
+                if what:
+                    return what, function.path, function.base + node.span[0]
         return None
 
-    def _strange(self, function: Function, type_: TypeRef, aliases: set[str]) -> bool:
+    def _strange(self, function: Function, type_: TypeRef, aliases: set[str]) -> str:
+        """What an object of this type may do when it is made or dies and that is not seen; "" for nothing."""
         bare = last_name(type_.name)
         if type_.pointer or type_.reference or _PLAIN_TYPES.match(type_.name) or bare in aliases or not type_.name:
-            return False
+            return ""
         if type_.name in function.template or bare in function.template:
-            return False
-        return not any(last_name(name) == bare for name in self.program.records)
+            return ""
+        if not any(last_name(name) == bare for name in self.program.records):
+            return f"type `{type_.name}` is not here"
+        for uid in (*self.program.by_name.get(bare, ()), *self.program.by_name.get(f"~{bare}", ())):
+            reason = self._body(uid) if uid not in self.program.reaches_cuda else None
+            if reason is not None:
+                return f"an object of type `{type_.name}` {reason[0]} (`{reason[1]}`) when it is made or dies"
+        return ""
 
     def _reason(self, function: Function, node: Stmt | Expr, known: frozenset[str]) -> tuple[str, str] | None:
         if isinstance(node, Throw):
             return LEAVES, "throw"
         if isinstance(node, Api):
-            if node.kind in _MEASURES or node.kind is ApiKind.EVENT_RECORD:
+            if node.kind in _MEASURES:
                 return TIME, node.name
+            if node.name in _ASKS_ERROR:
+                return ASKS, node.name
             if node.kind in _UNKNOWN_APIS:
                 return UNKNOWN, node.name
             return (UNKNOWN, node.name) if node.name in _ASKS_MEMORY else None
@@ -140,7 +170,10 @@ class Points:
             return None  # a construction
         if re.match(r"^cuda(GetErrorString|GetErrorName)$", name) or bare == "dim3":
             return None
-        return UNKNOWN, name
+        return None if self._is_standard(function, name) else (UNKNOWN, name)
+
+    def _is_standard(self, function: Function, name: str) -> bool:
+        return self._standard.sees_only(function.path) and not self._standard.declares(last_name(name))
 
     def _body(self, uid: str) -> tuple[str, str] | None:
         if uid not in self._inside:

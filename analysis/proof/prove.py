@@ -19,7 +19,7 @@ from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.includes import strange_includes
@@ -112,8 +112,10 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
 def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
     """One entry: executes it in both versions with the points where the host may look, and compares."""
     whole = both.before.program.functions[entry].name == "main"
-    functions = next(t.functions for t in both.before.timelines if t.entry == entry)
-    points = Points(both.before.program).of(functions)
+    first = next(t for t in both.before.timelines if t.entry == entry)
+    functions = first.functions
+    points = Points(both.before.program).of(functions, first.unresolved)
+    timed = _measured(both.before, functions)
     images = {image: reason for site, reason in points.items() if (image := both.site(site)) is not None}
     strange = Points(both.before.program).strange(functions, both.before.sources)
     if strange is not None:
@@ -129,7 +131,7 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
     _unmatched(both, made, account)
     copies = resident(both, made)
     order = keeps_order(both, made, copies)
-    waits = relies(both, made, images, whole=whole)
+    waits = relies(both, made, images, whole=whole, timed=timed)
     account.failed += [*copies.failed, *order.failed, *waits.failed]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
     account.pairs += order.pairs
@@ -138,6 +140,14 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         account.quantities.append(quantity)
         if finding is not None:
             account.failed.append(finding)
+
+
+def _measured(analysis: Analysis, functions: Iterable[str]) -> bool:
+    """Whether times of events are taken anywhere."""
+    bodies = (analysis.program.functions[uid].body for uid in functions if uid in analysis.program.functions)
+    return any(
+        isinstance(n, Api) and n.kind is ApiKind.ELAPSED_TIME for body in bodies if body is not None for n in walk(body)
+    )
 
 
 def _execute(analysis: Analysis, entry: str, points: Iterable[Site]) -> Timeline:

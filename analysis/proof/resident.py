@@ -107,7 +107,9 @@ def _carry(both: Correspondence, made: Pairing, upload: Op, downloads: list[Op],
         and (line.earlier[upload.id] >> op.id & 1)
     ]
     if len(writers) != 1 or writers[0] not in downloads:
-        found.failed.append(where(both, upload, "this copy brought data to the device and is gone", original=True))
+        known = any(op.kind is ApiKind.COPY and op.copy_kind == "d2h" for op in writers)
+        bucket = found.unknown if known else found.failed
+        bucket.append(where(both, upload, "this copy brought data to the device and is gone", original=True))
         return None
     download = writers[0]
     out, back = _access(download, Mode.READ), _access(download, Mode.WRITE)

@@ -36,7 +36,10 @@ from stitchcuda.analysis.proof.correspond import Side
 from stitchcuda.analysis.proof.pieces import Piece
 
 _PURE_METHODS = frozenset({"data", "size", "get", "begin", "c_str", "length"})
-_UNSEEN_CHECK = re.compile(r"check|safe|assert|handle|err|gpu|cuda|call|^ck$", re.IGNORECASE)
+_UNSEEN_CHECK = re.compile(
+    r"^(?!.*(time|prof|bench|trace|log|record))(.*(check|safe|assert|handle|err|verify|must|try).*|(cuda|gpu|rt|cu)_?(rt_)?call|ck)$",
+    re.IGNORECASE,
+)
 VECTORS = frozenset({"std::vector", "vector"})
 NUMBERS = frozenset(
     f"{scope}{name}"

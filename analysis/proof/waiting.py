@@ -18,7 +18,7 @@ from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, si
 from stitchcuda.analysis.proof.matching import WAITS, Pairing, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
-from stitchcuda.analysis.proof.points import HANDOVER, LEAVES, TIME, UNKNOWN
+from stitchcuda.analysis.proof.points import ASKS, HANDOVER, LEAVES, TIME, UNKNOWN
 from stitchcuda.analysis.proof.shapes import shape_of
 from stitchcuda.analysis.rules import wording
 
@@ -33,6 +33,7 @@ WORK = frozenset(
         ApiKind.HOST_FUNC,
     }
 )
+_ORDERS = WAITS | {ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT}
 _DEVICE_ONLY = frozenset({Memory.DEVICE, Memory.SYMBOL})
 
 
@@ -75,8 +76,11 @@ class Texts:
         return bool(shape_of(analysis.program, *found).check)
 
 
-def relies(both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, str]], *, whole: bool) -> Waiting:
-    """`reasons` are the points of the changed version; `whole`: the entry is a program's main."""
+def relies(
+    both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, str]], *, whole: bool, timed: bool
+) -> Waiting:
+    """`reasons` are the points of the changed version; `whole`: the entry is a program's main; `timed`: it measures times
+    between events."""
     found = Waiting()
     line, other = made.before, made.after
     work = sum(1 << a for a in made.pairs if line.ops[a].kind in WORK and line.ops[a].stream is not None)
@@ -87,10 +91,36 @@ def relies(both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, s
             lost_at[b] = lost
     for wait, done in _gone(made, work):
         _behind(both, made, wait, done, found)
-    _errors(both, made, work, found)
+    _errors(both, made, work, reasons, found)
     for b, lost in sorted(lost_at.items()):
         _point(both, made, other.ops[b], lost, reasons, whole, found)
+        if timed and other.ops[b].kind is ApiKind.EVENT_RECORD:
+            what = f"the event is recorded before {wording.operation(other.ops[next(_members(lost))])} is done: another time"
+            found.failed.append(where(both, other.ops[b], what))
+    if timed:
+        for op in (*made.gone, *made.new):
+            if op.kind is ApiKind.EVENT_RECORD:
+                what = "an event is recorded in one version only, and times between events are measured"
+                found.unknown.append(where(both, op, what, original=op in made.gone))
+    _unseen_work(both, made, reasons, found)
     return found
+
+
+def _unseen_work(both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, str]], found: Waiting) -> None:
+    """Code that is not here may have started work that only a wait or an order that is gone was for."""
+    other = made.after
+    strange = [op for op in other.ops if op.id in made.back and reasons.get(op.site, ("",))[0] in (UNKNOWN, HANDOVER)]
+    strange = [op for op in strange if op.kind is ApiKind.NEUTRAL]
+    frees = dict(made.freed)
+    for op in made.before.ops:
+        if op.id in frees or (op.id not in made.pairs and (op.waits or op.kind in _ORDERS)):
+            earlier = made.images(made.before.earlier[op.id])
+            first = next((s for s in strange if earlier >> s.id & 1), None)
+            if first is not None:
+                name = reasons[first.site][1] or first.api
+                what = f"`{name}`, whose code is not here, may have started work that a wait was for that is gone"
+                found.unknown.append(where(both, first, what))
+                return
 
 
 def _gone(made: Pairing, work: int) -> Iterator[tuple[Op, int]]:
@@ -174,22 +204,30 @@ def _near(both: Correspondence, wait: Op, cover: Op) -> bool:
     return False
 
 
-def _errors(both: Correspondence, made: Pairing, work: int, found: Waiting) -> None:
-    """What a checked wait would have reported, a later checked wait must."""
+def _errors(
+    both: Correspondence, made: Pairing, work: int, reasons: dict[Site, tuple[str, str]], found: Waiting
+) -> None:
+    """What a checked wait would have reported, a later checked wait must; or a later question for the last error."""
     other = made.after
     old, new = Texts(both, original=True), Texts(both, original=False)
+    questions = [op for op in other.ops if reasons.get(op.site, ("",))[0] == ASKS and op.kind is ApiKind.NEUTRAL]
     for wait, done in _gone(made, work):
-        if not old.checked(wait):
+        if not (old.checked(wait) or questions):
             continue
         for number in _members(made.images(done)):
             covers = [w for w in other.ops if w.waits >> number & 1 and not other.before[w.id] >> number & 1]
             unchecked = next((w for w in covers if not new.checked(w)), None)
-            if unchecked is not None:
-                what = (
-                    f"errors of {wording.operation(other.ops[number])} come up here, where nobody looks at the status"
-                )
-                found.failed.append(where(both, unchecked, what))
-                break
+            if unchecked is None or _asked(other, number, questions):
+                continue
+            what = f"errors of {wording.operation(other.ops[number])} come up here, where nobody looks at the status"
+            found.failed.append(where(both, unchecked, what))
+            break
+
+
+def _asked(line: Timeline, work: int, questions: list[Op]) -> bool:
+    """The last error is asked for when the work is complete, wherever the work runs."""
+    conditions = set(line.ops[work].conditions)
+    return any(line.before[q.id] >> work & 1 and set(q.conditions) <= conditions for q in questions)
 
 
 def _point(
@@ -217,9 +255,12 @@ def _point(
         checked = Texts(both, original=True)
         old = made.back
         behind = sum(1 << old[n] for n in _members(lost))
-        if any(done & behind and checked.checked(wait) for wait, done in _gone(made, behind)):
+        asked = ASKS in {kind for kind, _ in reasons.values()}
+        if any(done & behind and (asked or checked.checked(wait)) for wait, done in _gone(made, behind)):
             what = f"the program may end here ({name}) before errors of {work} are reported"
             found.failed.append(where(both, op, what))
+    elif reason == ASKS:
+        return  # a later question or wait reports it: `_errors`
     elif reason == TIME:
         what = f"`{name}` takes a time here, and {work} may still be running: another time is measured"
         found.failed.append(where(both, op, what))
