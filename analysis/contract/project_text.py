@@ -1,0 +1,168 @@
+"""Reads what `stitchcuda.toml`, or `[tool.stitchcuda]` of a pyproject.toml, says (docs/stitchcuda-toml.md).
+
+Every mistake is named with its key, what was expected and what was found; the rest of the file still counts.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from stitchcuda.analysis.contract.project import (
+    BuildSection,
+    CheckSection,
+    ContractSection,
+    LlmSection,
+    ObserveSection,
+    Project,
+    RunSection,
+)
+
+BUFFERS = ("host", "none")
+LONGEST_RUN = 24 * 3600.0  # seconds
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectProblem:
+    """`key` is the place in the file ("run.timeout"), "" for the whole file; `what` is a sentence about it."""
+
+    key: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.what}" if self.key else self.what
+
+
+def parse_project(text: str, *, pyproject: bool = False) -> tuple[Project, tuple[ProjectProblem, ...]]:
+    """Never raises. A key with a problem has its default."""
+    try:
+        table: Any = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        return Project(), (ProjectProblem("", f"no TOML: {error}"),)
+    if pyproject:
+        tool = table.get("tool", {})
+        table = tool.get("stitchcuda", {}) if isinstance(tool, Mapping) else {}
+        if not isinstance(table, Mapping):
+            return Project(), (ProjectProblem("tool.stitchcuda", f"expected a table, found {_shown(table)}"),)
+    problems: list[ProjectProblem] = []
+    sections: dict[str, Any] = {}
+    for name, content in table.items():
+        if name not in _SECTIONS:
+            problems.append(ProjectProblem(name, f"unknown; the sections are {', '.join(_SECTIONS)}"))
+        elif not isinstance(content, Mapping):
+            problems.append(ProjectProblem(name, f"expected a table, found {_shown(content)}"))
+        else:
+            sections[name] = _section(name, content, problems)
+    return Project(**sections), tuple(problems)
+
+
+def _section(name: str, content: Mapping[str, Any], problems: list[ProjectProblem]) -> Any:
+    kind, readers = _SECTIONS[name]
+    values = {}
+    for key, value in content.items():
+        reader = readers.get(key)
+        if reader is None:
+            problems.append(ProjectProblem(f"{name}.{key}", f"unknown; the keys are {', '.join(readers)}"))
+            continue
+        try:
+            values[key] = reader(value)
+        except ValueError as error:
+            problems.append(ProjectProblem(f"{name}.{key}", f"expected {error}, found {_shown(value)}"))
+    return kind(**values)
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise ValueError("text")  # noqa: TRY004 - a wrong value, whatever is wrong with it
+    return value
+
+
+def _folder(value: object) -> str:
+    """A folder inside the program."""
+    parts = re.split(r"[/\\]", _text(value))
+    if not _text(value) or _text(value).startswith(("/", "~", "\\")) or ".." in parts or ":" in parts[0]:
+        raise ValueError("a folder inside the program")
+    return _text(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004
+    return value
+
+
+def _seconds(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= LONGEST_RUN:
+        raise ValueError(f"seconds, above 0 and at most {LONGEST_RUN:.0f}")
+    return float(value)
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise ValueError("a list of texts")
+    return tuple(value)
+
+
+def _sizes(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(
+        isinstance(v, str) and v or isinstance(v, int) and not isinstance(v, bool) for v in value
+    ):
+        raise ValueError("a list of sizes")
+    return tuple(str(v) for v in value)
+
+
+def _seeds(value: object) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(isinstance(v, int) and not isinstance(v, bool) for v in value):
+        raise ValueError("a list of whole numbers")
+    return tuple(value)
+
+
+def _environment(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
+        raise ValueError("a table of texts by variable")
+    return dict(value)
+
+
+def _expressions(value: object) -> tuple[str, ...]:
+    for text in _texts(value):
+        try:
+            re.compile(text)
+        except re.error as error:
+            raise ValueError(f"regular expressions ({error})") from None
+    return _texts(value)
+
+
+def _buffers(value: object) -> str:
+    if value not in BUFFERS:
+        raise ValueError(f"one of {', '.join(BUFFERS)}")
+    return str(value)
+
+
+_Reader = Callable[[object], Any]
+_SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
+    "build": (BuildSection, {"command": _text, "directory": _folder, "incremental": _flag}),
+    "run": (
+        RunSection,
+        {
+            "command": _text,
+            "directory": _folder,
+            "timeout": _seconds,
+            "env": _environment,
+            "sizes": _sizes,
+            "seeds": _seeds,
+        },
+    ),
+    "observe": (ObserveSection, {"stdout": _flag, "files": _texts, "ignore": _expressions, "buffers": _buffers}),
+    "contract": (ContractSection, {"intent": _text, "scope": _texts}),
+    "llm": (LlmSection, {"base_url": _text, "model": _text, "never_send": _texts}),
+    "check": (CheckSection, {"severity": _environment, "select": _texts, "ignore": _texts}),
+}
+assert set(_SECTIONS) == {f.name for f in fields(Project)}

@@ -1,0 +1,81 @@
+"""What stitchcuda.toml says: values, defaults, and every mistake by its key."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stitchcuda.analysis.contract.project import BuildSection, Project
+from stitchcuda.analysis.contract.project_text import parse_project
+
+FULL = """
+[build]
+command = "cmake --build build -j"
+directory = "out"
+incremental = false
+[run]
+command = "out/app --n {size} --seed {seed}"
+timeout = 5
+env = { OMP_NUM_THREADS = "4" }
+sizes = ["4096", 5000]
+seeds = [1, 2]
+[observe]
+files = ["out/*.bin"]
+ignore = ["elapsed .* ms"]
+[contract]
+intent = "p99 latency under 8 ms"
+scope = ["forward"]
+[llm]
+never_send = ["secrets/**"]
+[check]
+severity = { leak = "warning" }
+"""
+
+
+def test_every_section_is_read() -> None:
+    project, problems = parse_project(FULL)
+    assert problems == ()
+    assert project.build == BuildSection("cmake --build build -j", "out", False)
+    assert (project.run.timeout, project.run.sizes, project.run.seeds) == (5.0, ("4096", "5000"), (1, 2))
+    assert (project.run.env, project.observe.files) == ({"OMP_NUM_THREADS": "4"}, ("out/*.bin",))
+    assert (project.contract.scope, project.check.severity) == (("forward",), {"leak": "warning"})
+    inside = "[tool.black]\nline-length = 9\n" + FULL.replace("\n[", "\n[tool.stitchcuda.")
+    assert parse_project(inside, pyproject=True) == (project, ())
+    assert parse_project("[tool.black]\nx = 1\n", pyproject=True) == (Project(), ())
+    assert parse_project("") == (Project(), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[run]\ntimeout = -1", "run.timeout: expected seconds, above 0 and at most 86400, found -1"),
+        ("[run]\ntimeout = true", "run.timeout: expected seconds, above 0 and at most 86400, found True"),
+        ("[run]\ntimeuot = 3", "run.timeuot: unknown; the keys are command, directory, timeout, env, sizes, seeds"),
+        ("[runs]\nx = 1", "runs: unknown; the sections are build, run, observe, contract, llm, check"),
+        ("run = 3", "run: expected a table, found 3"),
+        ("[run]\ndirectory = '/etc'", "run.directory: expected a folder inside the program, found '/etc'"),
+        (
+            "[build]\ndirectory = 'a/../../b'",
+            "build.directory: expected a folder inside the program, found 'a/../../b'",
+        ),
+        ("[observe]\nignore = ['(']", "observe.ignore: expected regular expressions ("),
+        ("[observe]\nbuffers = 'all'", "observe.buffers: expected one of host, none, found 'all'"),
+        ("[run]\nseeds = [1.5]", "run.seeds: expected a list of whole numbers, found [1.5]"),
+        ("[run\n", "no TOML: "),
+    ],
+)
+def test_a_mistake_is_told_and_the_rest_counts(text: str, told: str) -> None:
+    project, problems = parse_project(text + "\n")
+    (problem,) = problems
+    assert str(problem).startswith(told)
+    assert project == Project()
+    kept, _ = parse_project(
+        text + "\n[contract]\nscope = ['f']\n" if "run = 3" not in text and "[run\n" not in text else ""
+    )
+    assert kept.contract.scope in (("f",), ())
+
+
+@given(st.text(max_size=60))
+def test_no_text_raises(text: str) -> None:
+    parse_project(text)
+    parse_project(f'[run]\ncommand = "{text}"', pyproject=True)
