@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.index.index import Analysis
@@ -43,7 +43,7 @@ def find_trips(analysis: Analysis) -> list[Trip]:
     """Every pair of sites where an upload may read what a download wrote, in the order of the program."""
     laps: dict[tuple[Site, Site], list[Lap]] = {}
     for timeline in analysis.timelines:
-        downs: dict[int, list[tuple[Op, Access, Access]]] = {}
+        downs: dict[int, list[_Download]] = {}
         for op in timeline.ops:
             if op.kind is not ApiKind.COPY:
                 continue
@@ -53,14 +53,25 @@ def find_trips(analysis: Analysis) -> list[Trip]:
             if op.copy_kind == "d2h":
                 downs.setdefault(written.buffer, []).append((op, read, written))
             elif op.copy_kind == "h2d":
-                known = downs.get(read.buffer, ())
-                for down, source, host in known:
-                    if any(timeline.ordered(down.id, d.id) and timeline.ordered(d.id, op.id) for d, _, _ in known):
-                        continue  # another download came later
-                    if timeline.earlier[op.id] >> down.id & 1 and overlap(host.range, read.range) is not False:
+                for down, source, host in _latest(timeline, downs.get(read.buffer, []), op):
+                    if overlap(host.range, read.range) is not False:
                         lap = Lap(timeline, down, op, source, host, read, written)
                         laps.setdefault((down.site, op.site), []).append(lap)
     return [Trip(down, up, tuple(found)) for (down, up), found in laps.items()]
+
+
+_Download = tuple[Op, Access, Access]  # with its device side and its host side
+
+
+def _latest(timeline: Timeline, downs: list[_Download], up: Op) -> Iterator[_Download]:
+    """Those after which, on some way to the upload, no other one is known to come."""
+    replaced = 0
+    for down, _, _ in downs:
+        if timeline.ordered(down.id, up.id):
+            replaced |= timeline.before[down.id]
+    for found in downs:
+        if timeline.earlier[up.id] >> found[0].id & 1 and not replaced >> found[0].id & 1:
+            yield found
 
 
 def _side(op: Op, mode: Mode) -> Access | None:
@@ -153,10 +164,6 @@ def as_large(lap: Lap) -> bool:
 def buffers_of(lap: Lap) -> tuple[Buffer, Buffer]:
     """Source of the download, target of the upload."""
     return lap.timeline.buffers[lap.source.buffer], lap.timeline.buffers[lap.target.buffer]
-
-
-def touching(timeline: Timeline, buffer: int, ops: Iterable[Op]) -> list[Op]:
-    return [op for op in ops if any(a.buffer == buffer for a in op.accesses)]
 
 
 def amount(value: Poly | None) -> str:
