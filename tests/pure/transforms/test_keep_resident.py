@@ -9,6 +9,8 @@ from stitchcuda.agent.transforms import keep_resident
 from stitchcuda.agent.transforms.transform import Outcome, Situation, edits_overlap
 from stitchcuda.analysis.index.index import Analysis, Index
 from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.proof.model import ProofState
+from stitchcuda.analysis.proof.prove import prove
 
 STAGES_H = """\
 #include <vector>
@@ -279,3 +281,19 @@ def test_an_upload_of_what_the_buffer_still_holds_goes() -> None:
 def test_what_happens_in_between_keeps_the_upload(between: str) -> None:
     outcome = found({"a.cu": local(between, "use(h[0]); cudaFree(d_a);")})
     assert outcome.proposals == () and outcome.refusals
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        HANDOVER,
+        {"a.cu": local("cudaFree(d_a);", "")},
+        {"a.cu": local("", "work<<<1, 256>>>(d_a); cudaDeviceSynchronize(); cudaFree(d_a);")},
+        {"a.cu": local("", "use(h[0]);").replace("d_b, h.data()", "d_a, h.data()")},
+        {"a.cu": local("", "").replace("d_b, h.data()", "d_a, h.data()")},
+    ],
+    ids=["handover", "adopt", "copy", "same", "both gone"],
+)
+def test_the_proof_finds_nothing_against_it(files: Mapping[str, str]) -> None:
+    proof = prove(analysed(files), analysed(rewritten(files)), keep_resident.DECLARED)
+    assert proof.state is not ProofState.FAILED, proof.findings
