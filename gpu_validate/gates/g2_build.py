@@ -18,11 +18,11 @@ def g2(baseline: Built | BuildFailed, candidate: Built | BuildFailed) -> GateRes
     for built in (baseline, candidate):
         if isinstance(built, BuildFailed) and built.missing_tool:
             return GateResult("G2", GateState.UNTESTED, built.reason)
-    if isinstance(baseline, BuildFailed) or (isinstance(candidate, BuildFailed) and candidate.of_baseline):
-        reason = baseline.reason if isinstance(baseline, BuildFailed) else candidate.reason  # type: ignore[union-attr]
-        return GateResult(
-            "G2", GateState.INCONCLUSIVE, f"the original does not build: {reason}", _evidence_of(baseline)
-        )
+    for built in (baseline, candidate):
+        if isinstance(built, BuildFailed) and (built is baseline or built.of_baseline):
+            reason = f"the original does not build: {built.reason}"
+            return GateResult("G2", GateState.INCONCLUSIVE, reason, _evidence_of(built))
+    assert isinstance(baseline, Built)
     if isinstance(candidate, BuildFailed):
         state = GateState.INCONCLUSIVE if candidate.limit else GateState.FAILED
         findings = tuple(GateFinding(d.message, d.path, d.line) for d in candidate.diagnostics)
