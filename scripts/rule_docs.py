@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from stitchcuda.analysis.rules import RULES, documentation
+from stitchcuda.analysis.rules import ALL_CODES, documentation
 from stitchcuda.analysis.rules.finding import Group
 
 FOLDER = Path(__file__).parents[1] / "docs" / "rules"
@@ -18,13 +18,13 @@ INDEX = "README.md"
 
 def pages() -> dict[str, str]:
     """File name to text, for every file that belongs in the folder."""
-    return {INDEX: _index()} | {f"{rule.code}.md": documentation(rule.code) for rule in RULES}
+    return {INDEX: _index()} | {f"{code}.md": documentation(code) for code in ALL_CODES}
 
 
 def _index() -> str:
     lines = ["# Findings", "", "`stitchcuda explain CODE` prints the same pages.", ""]
     for group in Group:
-        members = [rule for rule in RULES if rule.group is group]
+        members = [rule for rule in ALL_CODES.values() if rule.group is group]
         if not members:
             continue
         lines += [f"## {group.value.capitalize()}", "", "| code | severity | what |", "|---|---|---|"]

@@ -5,11 +5,13 @@ from __future__ import annotations
 from stitchcuda.analysis.rules import (
     free_in_flight,
     host_read_before_sync,
+    latency_regression,
     redundant_sync,
+    sanitizer,
     stream_race_raw,
     sync_in_loop,
 )
-from stitchcuda.analysis.rules.finding import Rule
+from stitchcuda.analysis.rules.finding import Measured, Rule
 
 RULES: tuple[Rule, ...] = (
     stream_race_raw.RULE,
@@ -19,12 +21,16 @@ RULES: tuple[Rule, ...] = (
     sync_in_loop.RULE,
 )
 
+# What only a run on the GPU can find.
+MEASURED: tuple[Measured, ...] = (latency_regression.CODE, sanitizer.CODE)
+
 BY_CODE = {rule.code: rule for rule in RULES}
+ALL_CODES: dict[str, Rule | Measured] = {**BY_CODE, **{code.code: code for code in MEASURED}}
 
 
 def documentation(code: str) -> str:
     """The Markdown page of a code: what `explain` prints and `docs/rules/<code>.md` holds. KeyError when unknown."""
-    rule = BY_CODE[code]
+    rule = ALL_CODES[code]
     headline, _, rest = rule.doc.partition("\n")
     default = "" if rule.default else ", off by default"
     facts = f"Group *{rule.group}*, default severity *{rule.severity}*{default}."

@@ -100,3 +100,15 @@ class Rule:
     every_path: bool = (
         False  # a site counts only when each entry that reaches it reports it ("this wait is never needed")
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A finding code that no look at the source gives: the GPU decides. `doc` is as in `Rule`."""
+
+    code: str
+    group: Group
+    severity: Severity
+    summary: str
+    doc: str
+    default: bool = True
