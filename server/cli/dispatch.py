@@ -46,6 +46,7 @@ COMMANDS = (
     Command("check", "report synchronisation hazards in CUDA programs"),
     Command("graph", "print the execution graph: what runs, on which stream, after what"),
     Command("explain", "what a finding means, why it matters and what to do"),
+    Command("validate", "is a changed program still right, and really faster than the original"),
     Command("trace", "run a program and tell its CUDA calls and device operations"),
     Command("demo", "the main job on the example that comes with stitchcuda"),
     Command("doctor", "what this machine has and what each missing part costs"),
