@@ -22,6 +22,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from stitchcuda.gpu_validate.usage import descendants, folder_bytes, kill_session, resident_bytes
+
 GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
 TICK_SECONDS = 0.05
 WATCH_SECONDS = 0.25  # between two looks at memory and files
@@ -160,7 +162,7 @@ class _Watch:
         self.limits, self._scratch, self._cancel = limits, scratch, cancel
         self._start = self._looked = time.monotonic()
         self._pause = WATCH_SECONDS
-        self._before = _size(scratch)
+        self._before = folder_bytes(scratch)
 
     def reason(self, processes: Callable[[], list[int]], output: int) -> str:
         """Why the program must be stopped now, or ""."""
@@ -174,7 +176,7 @@ class _Watch:
         if now - self._looked < self._pause:
             return ""
         memory = self.limits.memory_bytes
-        if memory is not None and sum(map(_resident, processes())) > memory:
+        if memory is not None and sum(map(resident_bytes, processes())) > memory:
             return "memory_bytes"
         if self.grown() > self.limits.file_bytes:
             return "file_bytes"
@@ -184,7 +186,7 @@ class _Watch:
 
     def grown(self) -> int:
         """Bytes added below the scratch folder."""
-        return _size(self._scratch) - self._before
+        return folder_bytes(self._scratch) - self._before
 
 
 class _Run:
@@ -275,7 +277,7 @@ class _Run:
             self._control.sendall(json.dumps({"stop": GRACE_SECONDS}).encode() + b"\n")
 
     def _processes(self) -> list[int]:
-        return _below(self._warden.pid)
+        return descendants(self._warden.pid)
 
     def _result(self) -> Ended:
         told = self._told
@@ -288,7 +290,7 @@ class _Run:
         ended = int(status) if isinstance(status, int) else None
         stopped, stuck = self._stopped, told.get("stuck", ())
         if ended is None and not stopped:
-            _kill_session(_integer(told["started"]))  # the program killed its warden: what can still be found is killed
+            kill_session(_integer(told["started"]))  # the program killed its warden: what can still be found is killed
             stopped = "containment"
         if not stopped:
             limits = self._watch.limits
@@ -324,56 +326,6 @@ def _number(value: object) -> float:
 def _warden_environment() -> dict[str, str]:
     """Only what Python itself may need to start: the program can read its parent's environment."""
     return {name: os.environ[name] for name in ("PATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL") if name in os.environ}
-
-
-def _kill_session(session: int) -> None:
-    for pid in _process_ids():
-        with contextlib.suppress(OSError):
-            if os.getsid(pid) == session:
-                os.kill(pid, 9)
-
-
-def _process_ids() -> list[int]:
-    try:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    except OSError:
-        return []
-
-
-def _below(pid: int) -> list[int]:
-    """Descendants of a process, as far as /proc tells."""
-    found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split())
-    except OSError:
-        return []
-    return found + [deeper for child in found for deeper in _below(child)]
-
-
-def _resident(pid: int) -> int:
-    """Bytes of memory that a process holds; 0 when it is gone."""
-    try:
-        return int(Path(f"/proc/{pid}/statm").read_text(encoding="ascii").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError):
-        return 0
-
-
-def _size(folder: Path) -> int:
-    """Bytes that the files below `folder` take on the disk (their length, where the system does not tell)."""
-    total, ahead = 0, [str(folder)]
-    while ahead:
-        try:
-            with os.scandir(ahead.pop()) as entries:
-                for entry in entries:
-                    if entry.is_dir(follow_symlinks=False):
-                        ahead.append(entry.path)
-                    else:
-                        stat = entry.stat(follow_symlinks=False)
-                        total += getattr(stat, "st_blocks", -(-stat.st_size // 512)) * 512
-        except OSError:
-            continue
-    return total
 
 
 def _run_tree(command: list[str], cwd: Path, environment: Mapping[str, str], watch: _Watch) -> Ended:
