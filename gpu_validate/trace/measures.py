@@ -15,8 +15,8 @@ _BLOCKING = re.compile(
 def cuda_span(trace: Trace) -> int | None:
     """From the first context to the end of the last operation, without what hashing copies took; None when there is none.
 
-    Without device operations in the trace the end is that of the last call that waited for the device: the host's view, a
-    few microseconds later, and without work that the program never waited for."""
+    A trace without device operations ends with the last call that waited for the device: the
+    host's view, a few microseconds later, and without work that the program never waited for."""
     if not trace.context_end:
         return None
     ends = [op.end for op in trace.ops] or [c.end for c in trace.calls if blocks(c)]

@@ -1,6 +1,7 @@
 """A traced run: API calls, device operations, and what copies brought to the host. Times are nanoseconds from its start.
 
-`mode` "timing" leaves out what costs time (source lines, arguments); "full" has everything and is never used for latency.
+`mode` "timing" leaves out what costs time (source lines, kernel arguments); "full" has everything and is never used for
+latency.
 """
 
 from __future__ import annotations

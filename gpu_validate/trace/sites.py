@@ -11,7 +11,7 @@ import shutil
 import struct
 import subprocess
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,7 @@ from stitchcuda.gpu_validate.trace.symbols import plain_name
 
 ASK_SECONDS = 60.0
 BATCH = 500  # addresses of one command line
-NEAR = 12  # lines that a call may be away from what the debug information says
+NEAR = 12  # lines of one statement that are looked at, each way
 DEEPEST = 16  # sites of one call
 
 _TOOLKIT = re.compile(
@@ -30,6 +30,7 @@ _TOOLKIT = re.compile(
 )
 _STUB = re.compile(r"__device_stub__|__wrapper__device_stub_|__nv_cudaEntityRegister|__sti____cudaRegister")
 _LIBRARY = re.compile(r"(\w+ )*(thrust|cub|std|cuda)::")
+_ENDS_STATEMENT = re.compile(r"[;{}]\s*(//.*)?$|^\s*(#.*|//.*)?$")
 _INTERMEDIATE = re.compile(r"(?:.*/)?(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?([^/]+)\.cudafe1\.(cpp|gpu|stub\.c)$")
 
 
@@ -42,24 +43,30 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
+    """What debug information says of an address: one of the functions that the compiler put into one another there."""
+
     function: str
     path: str
     line: int
 
 
+Ask = Callable[[str, Sequence[int]], dict[int, tuple[Place, ...]]]
+
+
 def resolve(
-    stacks: Mapping[int, Sequence[Address]], called: Mapping[int, tuple[str, str]]
+    stacks: Mapping[int, Sequence[Address]], called: Mapping[int, tuple[str, str]], ask: Ask | None = None
 ) -> dict[int, tuple[CallSite, ...]]:
     """The sites of each stack, innermost first. `called` has for a stack the API that it called and, for a launch, the kernel.
-    A stack without debug information has none."""
+    A stack without debug information has none. `ask` tells what stands at the offsets of a module (default: addr2line)."""
+    ask = ask or ask_addr2line
     addresses: dict[str, set[int]] = defaultdict(set)
     for stack in stacks.values():
         for address in stack:
             addresses[address.module].add(address.offset)
-    places: dict[Address, tuple[_Place, ...]] = {}
+    places: dict[Address, tuple[Place, ...]] = {}
     for module, offsets in addresses.items():
-        for offset, found in _ask(module, sorted(offsets)).items():
+        for offset, found in ask(module, sorted(offsets)).items():
             places[Address(module, offset)] = found
     sources = _sources(places.values())
     result = {}
@@ -70,7 +77,7 @@ def resolve(
 
 
 def _user_sites(
-    stack: Sequence[Sequence[_Place]], api: str, kernel: str, sources: Mapping[str, str]
+    stack: Sequence[Sequence[Place]], api: str, kernel: str, sources: Mapping[str, str]
 ) -> tuple[CallSite, ...]:
     sites: list[CallSite] = []
     for inlined in stack:
@@ -79,6 +86,8 @@ def _user_sites(
             function, path = plain_name(place.function), _source_of(place.path, sources)
             if not path or place.line <= 0 or not _is_users(place.function, path):
                 continue
+            if not sites and not here and _bare(function) == api:
+                continue  # an inline wrapper, which can carry the user's file with a line of its own
             if not sites and not here and kernel and _bare(function) == _bare(kernel):
                 continue  # the host function of the kernel's name, which nvcc makes
             if here and here[-1].function == function:
@@ -98,7 +107,7 @@ def _bare(name: str) -> str:
     return re.sub(r"<.*", "", name)
 
 
-def _sources(found: Iterable[tuple[_Place, ...]]) -> dict[str, str]:
+def _sources(found: Iterable[tuple[Place, ...]]) -> dict[str, str]:
     """The source files that were seen, by stem, where that is unique: a host instantiation of a template carries the name
     of an intermediate file with the line of the source."""
     by_stem: dict[str, set[str]] = defaultdict(set)
@@ -118,17 +127,20 @@ def _source_of(path: str, sources: Mapping[str, str]) -> str:
 
 
 def _anchored(path: str, line: int, api: str, kernel: str) -> int:
-    """The line of the call's own name. Debug information can name another line of the call, or one of an inline wrapper."""
+    """The line of the call's own name, when the statement at `line` has one: debug information can name another line of a
+    call that goes over several. A call inside of a macro of the user's stays where it is."""
     lines = _lines(path)
-    if not lines or not api:
+    if not lines or not api or line > len(lines):
         return line
     name = _bare(kernel).split("::")[-1]
-    token = re.compile(rf"\b{re.escape(name)}\b.*<<<|<<<" if name else rf"\b{re.escape(api)}\b")
-    for distance in range(NEAR + 1):
-        for candidate in (line - distance, line + distance):
-            if 1 <= candidate <= len(lines) and token.search(lines[candidate - 1]):
-                return candidate
-    return line
+    token = re.compile(rf"\b{re.escape(name)}\b.*<<<" if name else rf"\b{re.escape(api)}\b")
+    first = last = line
+    while first > max(1, line - NEAR) and not _ENDS_STATEMENT.search(lines[first - 2]):
+        first -= 1
+    while last < min(len(lines), line + NEAR) and not _ENDS_STATEMENT.search(lines[last - 1]):
+        last += 1
+    named = [candidate for candidate in range(first, last + 1) if token.search(lines[candidate - 1])]
+    return min(named, key=lambda candidate: abs(candidate - line), default=line)
 
 
 @cache
@@ -139,13 +151,13 @@ def _lines(path: str) -> tuple[str, ...]:
         return ()
 
 
-def _ask(module: str, offsets: Sequence[int]) -> dict[int, tuple[_Place, ...]]:
+def ask_addr2line(module: str, offsets: Sequence[int]) -> dict[int, tuple[Place, ...]]:
     """What stands at the addresses of a module, innermost inlined function first."""
     program = shutil.which("addr2line")
     base = _code_start(module)
     if program is None or base is None:
         return {}
-    found: dict[int, tuple[_Place, ...]] = {}
+    found: dict[int, tuple[Place, ...]] = {}
     for at in range(0, len(offsets), BATCH):
         batch = offsets[at : at + BATCH]
         # a return address is behind its call, so one byte less is in it
@@ -162,13 +174,14 @@ def _ask(module: str, offsets: Sequence[int]) -> dict[int, tuple[_Place, ...]]:
             )
         except (OSError, subprocess.TimeoutExpired):
             return found
-        for offset, places in zip(batch, _answers(done.stdout), strict=False):
+        for offset, places in zip(batch, read_answers(done.stdout), strict=False):
             found[offset] = places
     return found
 
 
-def _answers(text: str) -> list[tuple[_Place, ...]]:
-    answers: list[list[_Place]] = []
+def read_answers(text: str) -> list[tuple[Place, ...]]:
+    """What `addr2line -a -f -i` printed: for each address its functions, innermost first."""
+    answers: list[list[Place]] = []
     function = ""
     for line in text.splitlines():
         if re.fullmatch(r"0x[0-9a-f]+", line):
@@ -180,7 +193,7 @@ def _answers(text: str) -> list[tuple[_Place, ...]]:
             function = line
         else:
             path, _, number = re.sub(r" \(discriminator \d+\)$", "", line).rpartition(":")
-            answers[-1].append(_Place(function, "" if path == "??" else path, int(number) if number.isdigit() else 0))
+            answers[-1].append(Place(function, "" if path == "??" else path, int(number) if number.isdigit() else 0))
             function = ""
     return [tuple(answer) for answer in answers]
 

@@ -345,9 +345,9 @@ void start() {
         return;
     }
     full = header().mode == FULL;
-    ops_recorded = full || header().activities;
     cuptiEnableCallback(1, subscriber, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
     prepare_entries(enable);
+    ops_recorded = full || header().operations;
     if (ops_recorded) {
         record_device_ops();
     }

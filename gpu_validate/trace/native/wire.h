@@ -33,7 +33,7 @@ struct Header {
     std::atomic<std::uint64_t> dropped;  // records that found no room
     std::uint32_t mode;
     std::uint32_t poison;  // 0, or 0x100 | the byte that new device memory is filled with
-    std::uint32_t activities;  // 1: device operations are recorded in timing mode, too
+    std::uint32_t operations;  // 1: device operations are recorded in timing mode, too
     std::uint32_t delay_count;
     Delay delays[MAX_DELAYS];
 };
