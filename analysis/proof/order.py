@@ -9,6 +9,7 @@ value is exactly what the first held (`resident.py`).
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -35,13 +36,15 @@ class Ordering:
     rests_on: set[str] = field(default_factory=set)
 
 
-def keeps_order(both: Correspondence, made: Pairing, residency: Residency) -> Ordering:
+def keeps_order(both: Correspondence, made: Pairing, residency: Residency, *, by_name: bool) -> Ordering:
+    """`by_name` is False when buffers cannot be told apart by the names that the Timelines give them: then every pair of
+    operations counts as conflicting."""
     found = Ordering()
     _same_buffers(both, made, found)
     compared = [
         a for a in made.pairs if made.before.ops[a].kind not in MOVING or made.before.ops[a].kind is ApiKind.FREE
     ]
-    known = _old_pairs(both, made, compared, found)
+    known = _old_pairs(both, made, compared, found, by_name=by_name)
     _new_pairs(
         both, made, [a for a in compared if made.before.ops[a].kind is not ApiKind.FREE], known, residency, found
     )
@@ -158,10 +161,16 @@ def _pairs(group: dict[int, bool]) -> set[tuple[int, int]]:
     return {(min(a, b), max(a, b)) for a, writes in group.items() if writes for b in group if a != b}
 
 
-def _old_pairs(both: Correspondence, made: Pairing, ids: list[int], found: Ordering) -> set[tuple[int, int]]:
+def _old_pairs(
+    both: Correspondence, made: Pairing, ids: list[int], found: Ordering, *, by_name: bool
+) -> set[tuple[int, int]]:
     """The pairs that conflict in the original; those that it orders must be ordered still."""
     line, other = made.before, made.after
     pairs, unnamed = candidates(line, ids)
+    if not by_name:
+        touching = [a for a in ids if line.ops[a].accesses or line.ops[a].unknown]
+        unnamed |= set(itertools.combinations(sorted(touching), 2))
+        pairs |= unnamed
     known: set[tuple[int, int]] = set()
     for a, b in sorted(pairs):
         clashes = conflict(line, a, b)

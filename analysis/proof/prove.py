@@ -23,12 +23,13 @@ from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.includes import strange_includes
-from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
+from stitchcuda.analysis.proof.matching import MOVING, WAITS, Pairing, pair, where
 from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
 from stitchcuda.analysis.proof.order import keeps_order
 from stitchcuda.analysis.proof.points import Points
 from stitchcuda.analysis.proof.quantities import conserved
 from stitchcuda.analysis.proof.resident import resident
+from stitchcuda.analysis.proof.rounds import hands_on, settled
 from stitchcuda.analysis.proof.waiting import relies
 
 # Operations of which the comparison does not know enough, with what they are called.
@@ -130,7 +131,16 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
     made = pair(both, old, new)
     _unmatched(both, made, account)
     copies = resident(both, made)
-    order = keeps_order(both, made, copies)
+    handed = hands_on(both.before.program, old) or hands_on(both.after.program, new)
+    order = keeps_order(both, made, copies, by_name=handed is None)
+    if handed is not None and (copies.carries or made.freed or any(op.kind is ApiKind.ALLOC for op in made.new)):
+        path, start = handed.path, both.before.program.locate(handed).start
+        what = "memory is handed on from round to round here, and allocations or copies changed"
+        account.unknown.append(ProofFinding(what, path, line_of(both.before, path, start), True))
+    for op in made.gone:
+        if (op.kind in WAITS or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT)) and not settled(old, op):
+            what = f"it is not known for which work this `{op.api}` was, and it is gone"
+            account.unknown.append(where(both, op, what, original=True))
     waits = relies(both, made, images, whole=whole, timed=timed)
     account.failed += [*copies.failed, *order.failed, *waits.failed]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
