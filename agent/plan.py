@@ -39,8 +39,8 @@ class _Picture:
 
 def make_blueprint(before: Analysis, after: Analysis, trace: Trace | None = None) -> Blueprint:
     """The blueprint of `after`, in the node ids of `before`. With a full trace of `before`, the critical path goes by time, and
-    `predicted` has the CUDA span before and a lower estimate of it after (see `pricing.py`); without one the critical path is
-    the longest chain of device work and nothing is predicted."""
+    `predicted` has its CUDA span before, and after that less what the calls that go could save at most (`pricing.py`; calls that
+    only change count as they were); without one the critical path is the longest chain of device work and nothing is predicted."""
     old, new = _picture(before), _picture(after)
     names = _matched(old, new)
     kept = {names[n.id] for n in new.graph.nodes}
@@ -48,7 +48,7 @@ def make_blueprint(before: Analysis, after: Analysis, trace: Trace | None = None
     waits = [n.id for n in old.graph.nodes if n.blocks_host]
     added = [names[n.id] for n in new.graph.nodes if n.blocks_host and names[n.id].startswith("+")]
     costs = Costs(trace) if trace is not None and trace.mode == "full" and not trace.dropped else None
-    calls = _calls(old, costs) if costs is not None else {}
+    calls = calls_of_nodes(before, costs) if costs is not None else {}
     return Blueprint(
         lanes=_lanes(new.graph, names),
         events=tuple(EventEdge(names[e.source], names[e.target]) for e in new.graph.edges if e.why == "event"),
@@ -183,8 +183,9 @@ def _critical_path(graph: ExecutionGraph, names: Mapping[str, str], durations: M
 # --------------------------------------------------------------------------------------------------------------- by trace
 
 
-def _calls(picture: _Picture, costs: Costs) -> dict[str, list[Call]]:
-    """The traced calls of each node: made at its place, by the calls that lead to it as far as the trace has them."""
+def calls_of_nodes(analysis: Analysis, costs: Costs) -> dict[str, list[Call]]:
+    """The traced calls of each node of the execution graph, by its id: made at its place, by the calls that lead to it."""
+    picture = _picture(analysis)
     program, sources = picture.analysis.program, picture.analysis.sources
     found: dict[str, list[Call]] = {}
     for node in picture.graph.nodes:
@@ -199,12 +200,14 @@ def _calls(picture: _Picture, costs: Costs) -> dict[str, list[Call]]:
             chain.append(place)
         if not chain:
             continue
-        found[node.id] = [
-            call
-            for call in costs.calls_at(chain[:1])
-            if all(stands_at(site, place) for site, place in zip(call.sites[1:], chain[1:], strict=False))
-        ]
+        found[node.id] = [call for call in costs.calls_at(chain[:1]) if _came_by(call, chain)]
     return found
+
+
+def _came_by(call: Call, chain: Sequence[Place]) -> bool:
+    """The frames of a traced call are among the calls that lead to a node, in their order: inlined ones may be missing."""
+    places = iter(chain)
+    return all(any(stands_at(site, place) for place in places) for site in call.sites)
 
 
 def _durations(calls: Mapping[str, Sequence[Call]], costs: Costs | None) -> dict[str, float]:

@@ -3,8 +3,9 @@
 A call that goes can give back the time of the device work that it issued, and the time in which the device had nothing to do
 because the host stood in that call or was still on its way from it to the next work. Time in which the device was busy is
 never counted: a wait that only waits for work that must be done anyway saves nothing; nor is the time in which work that was
-issued before is on its way to the device. Nothing here is a promise: what goes may
-only uncover the next thing that the program waits for, so the estimate bounds the gain from above, and measuring decides.
+issued before is on its way to the device. Nothing here is a promise: what goes may only uncover the next thing that the program
+waits for, so the estimate bounds the gain of this change alone from above, and measuring decides. Changes that uncover each
+other can save more together than the sum of their prices.
 """
 
 from __future__ import annotations

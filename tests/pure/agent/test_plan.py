@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from stitchcuda.agent.blueprint import Lane, Residency, blueprint_from_json, blueprint_to_json
-from stitchcuda.agent.plan import make_blueprint
+from stitchcuda.agent.plan import calls_of_nodes, make_blueprint
+from stitchcuda.agent.pricing import Costs
 from stitchcuda.analysis.graph.build import execution_graph
 from stitchcuda.analysis.index.index import Analysis, Index
+from stitchcuda.gpu_validate.trace import store
 from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, Trace
 
+ROOT = Path(__file__).parents[3]
 BEFORE = """\
 __global__ void work(float* p) { p[threadIdx.x] += 1; }
 void step(float* p) {
@@ -104,3 +108,14 @@ def test_a_full_trace_prices_what_goes_and_finds_the_slow_chain() -> None:
     # Copies 80 + 50; the device stands still in 290-310, 390-420, 470-500 and 590-610, between calls that go.
     assert predicted.before - predicted.after == pytest.approx((130 + 100) * 1e-9)
     assert make_blueprint(before, after, Trace("timing", 0, 90, 700, calls, ops)).predicted is None
+
+
+def test_every_call_of_a_recorded_run_belongs_to_one_node() -> None:
+    """The compiler inlined some of the functions on the way, so that their frames are missing."""
+    trace = store.from_json(json.loads((ROOT / "tests/fixtures/traces/vit.json").read_bytes()))
+    index = Index(strict=True)
+    for path in sorted((ROOT / "examples/vit").iterdir()):
+        if path.suffix in (".cu", ".cpp", ".h"):
+            index.put(f"examples/vit/{path.name}", path.read_bytes())
+    calls = calls_of_nodes(index.analyse(), Costs(trace))
+    assert sorted(c.index for made in calls.values() for c in made) == [c.index for c in trace.calls]
