@@ -109,6 +109,9 @@ def lifetime(lines: Sequence[Timeline], given: RuleInput, site: Site, uses: Poin
         if not isinstance(argument, Name) or argument.name != pointer:
             return Unfit(place, f"what `{FREES}` releases here is not known to be `{pointer}`")
         frees.append(free)
+    around = edits.statements(body, site.span)
+    if not around or not all(edits.contains(around[-1][1].span, f.span) and f.span > call.span for f in frees):
+        return Unfit(site, f"`{pointer}` may be released without having been allocated here")
     for each in (call, *frees):
         if any(isinstance(n, PreprocIf) for n in edits.nodes_around(body, each.span)):
             return Unfit(Site(site.function, site.path, each.span), "it stands within `#if`")

@@ -175,6 +175,9 @@ def _check(given: RuleInput, body: Body, model: Body) -> tuple[str, str | None]:
     )
     homes = [path for path, text in given.sources.items() if define.search(text)]
     visible = given.program.visible.get(body.function.path, frozenset()) | {body.function.path}
+    declared = given.program.declarations.get(word[0], ())
+    if any(given.program.functions[uid].path in visible - {body.function.path} for uid in declared):
+        return form, None
     for home in homes:
         found = define.search(given.sources[home])
         if home == body.function.path:
@@ -225,7 +228,11 @@ def _opens_below(body: Body) -> bool:
 
 
 def _above_comments(text: bytes, start: int) -> int:
-    """The start of the comment lines that stand right above a line."""
+    """The start of the comment lines that stand right above a line, or above one blank line above it."""
+    blank = re.search(rb"\n([ \t]*\r?\n)\Z", text[:start])
+    if blank is not None and _COMMENT_LINE.fullmatch(text[_line_start(text, blank.start(1) - 1) : blank.start(1)]):
+        above = _above_comments(text, blank.start(1))
+        return above if above > 0 else start  # else it is about the file
     while start > 0:
         above = _line_start(text, start - 1)
         if not _COMMENT_LINE.fullmatch(text[above:start]):

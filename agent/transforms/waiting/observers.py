@@ -57,6 +57,7 @@ _OTHER_THREADS = frozenset(
         "async",
     ]
 )
+_STATUS = re.compile(r"^(::)?(cudaError(_t|_enum)?|CUresult|\w+(Status|Result)_t|cufftResult)$")
 _NO_TIMER = re.compile(r"^(std::.*|time_t|timeval|timespec|tm|tms|clock_t|cuda\w+|auto)$")
 
 
@@ -167,8 +168,19 @@ class Observers:
             function = self.program.functions[uid]
             lambdas = _lambdas(function)
             nodes = walk(function.body) if function.body is not None else ()
-            known = self._reasons[uid] = next((r for r in (self._reason(n, lambdas) for n in nodes) if r), "")
+            reasons = (self._reason(n, lambdas) for n in nodes if not (_looks_at_status(function) and _gives_up(n)))
+            known = self._reasons[uid] = next((r for r in reasons if r), "")
         return known
+
+
+def _looks_at_status(function: Function) -> bool:
+    """A check of the program's own: it is given the status of a call."""
+    return any(_STATUS.search(p.type.name) for p in function.params)
+
+
+def _gives_up(node: Stmt | Expr) -> bool:
+    """What a check does when something failed."""
+    return isinstance(node, Throw) or (isinstance(node, Call) and last_name(callee_name(node)) in host_library.ENDS)
 
 
 def reason_at(reasons: dict[Site, str], site: Site, api: str) -> str:
