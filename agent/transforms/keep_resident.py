@@ -94,7 +94,7 @@ def _candidates(given: RuleInput, analysis: Analysis, refusals: list[Refusal]) -
             if shape is not None:
                 shapes.append((trip, *shape))
                 continue
-            found = broken([trip], downs_all_used=False)
+            found = broken(analysis.timelines, [trip], downs_all_used=False)
             if found is not None:
                 refusals.append(_refusal(analysis, found[1], found[0]))
                 continue
@@ -114,7 +114,7 @@ def _candidates(given: RuleInput, analysis: Analysis, refusals: list[Refusal]) -
 
 
 def _handover_candidate(given: RuleInput, analysis: Analysis, group: Group) -> _Candidate:
-    for found in (broken(group.trips, downs_all_used=True), _not_taken_over(group)):
+    for found in (broken(analysis.timelines, group.trips, downs_all_used=True), _not_taken_over(group)):
         if found is not None:
             raise refused_at(analysis.program, found[1], found[0])
     connect(given, group)
@@ -155,9 +155,10 @@ def _not_taken_over(group: Group) -> tuple[str, Site] | None:
                     trip.up,
                 )
             for op in lap.timeline.ops:
-                late = lap.timeline.earlier[op.id] >> lap.down.id & 1
-                if late and op.kind is not ApiKind.FREE and any(a.buffer == source.id for a in op.accesses):
-                    return f"`{source.name}` is used after the download", op.site
+                if op.id == lap.down.id or op.kind is ApiKind.FREE or lap.timeline.ordered(op.id, lap.down.id):
+                    continue
+                if any(a.buffer == source.id for a in op.accesses):
+                    return f"`{source.name}` is used after the download, or is still in use then", op.site
     return None
 
 

@@ -22,6 +22,8 @@ from stitchcuda.agent.transforms.residency.draft import (
 )
 from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, bare, container_of, name_of
 from stitchcuda.agent.transforms.residency.trips import Trip, as_large, buffers_of, from_start
+from stitchcuda.analysis.order.alias import alias
+from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,
@@ -55,6 +57,7 @@ from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.rules import edits
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
+from stitchcuda.analysis.rules.waits import members
 
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
 _LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
@@ -108,6 +111,8 @@ def local_shape(given: RuleInput, trip: Trip) -> LocalTrip | None:
         form = "adopt"
     else:
         form = "copy"
+        if any(alias(*buffers_of(lap)) is not False for lap in trip.laps):
+            raise _refused(body, trip.up.span, "source and target may be one allocation, which a copy may not overlap")
         _still_named(given, body, source, between)
         if up.role("kind") is None or not edits.visible(body, down.role("src"), up.span):  # type: ignore[arg-type]
             raise _refused(body, trip.up.span, "what the download named means something else here")
@@ -325,14 +330,9 @@ def _source_untouched(given: RuleInput, trip: Trip, *, freed: bool) -> None:
     """On every way from download to upload nobody writes the device buffer, nor releases it unless that goes, too."""
     for lap in trip.laps:
         timeline, (source, _) = lap.timeline, buffers_of(lap)
-        for op in timeline.ops:
-            if op.id in (lap.down.id, lap.up.id) or not timeline.earlier[op.id] >> lap.down.id & 1:
-                continue
-            if not timeline.earlier[lap.up.id] >> op.id & 1:
-                continue
-            if op.unknown or not op.certain:
-                raise refused_at(given.program, op.site, "code here is not known well enough to leave the buffer alone")
-            writes = any(a.buffer == source.id and a.mode.value != "read" for a in op.accesses)
+        for k in members(timeline.earlier[lap.up.id] & ~timeline.before[lap.down.id] & ~(1 << lap.down.id)):
+            op = timeline.ops[k]
+            writes = any(a.buffer == source.id and a.mode is not Mode.READ for a in op.accesses)
             if writes and not (freed and op.kind is ApiKind.FREE):
                 raise refused_at(given.program, op.site, f"`{source.name}` changes or is released before the upload")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.index.index import Analysis
@@ -79,7 +79,7 @@ def _side(op: Op, mode: Mode) -> Access | None:
     return found[0] if len(found) == 1 else None
 
 
-def broken(trips: Sequence[Trip], *, downs_all_used: bool) -> tuple[str, Site] | None:
+def broken(timelines: Iterable[Timeline], trips: Sequence[Trip], *, downs_all_used: bool) -> tuple[str, Site] | None:
     """Why these uploads do not always bring back exactly the bytes of these downloads, in every run that the Timelines tell
     of; None when they do. With `downs_all_used`, every download is also taken up again, once."""
     laps = [lap for trip in trips for lap in trip.laps]
@@ -92,7 +92,7 @@ def broken(trips: Sequence[Trip], *, downs_all_used: bool) -> tuple[str, Site] |
     if len(ups) != len(laps) or (downs_all_used and len(downs) != len(laps)):
         return "the data of one download is uploaded more than once, or an upload may take that of several", trips[0].up
     up_sites, down_sites = {t.up for t in trips}, {t.down for t in trips}
-    for timeline in {id(lap.timeline): lap.timeline for lap in laps}.values():
+    for timeline in timelines:
         for op in timeline.ops:
             if op.site in up_sites and (id(timeline), op.id) not in ups:
                 return "this upload also brings data that does not come from the download", op.site
@@ -112,7 +112,7 @@ def _broken_lap(lap: Lap) -> tuple[str, Site] | None:
         return "download and upload do not run under the same conditions", up.site
     if down.loop != up.loop or down.iteration != up.iteration:
         return "download and upload do not run in the same round of the same loop", up.site
-    if down.thread != up.thread or down.device != up.device:
+    if down.thread != up.thread or down.device is None or down.device != up.device:
         return "download and upload belong to different threads or devices", up.site
     if not timeline.ordered(down.id, up.id):
         return "the upload is not known to come after the download", up.site
@@ -128,8 +128,12 @@ def _broken_lap(lap: Lap) -> tuple[str, Site] | None:
     for k in members(between):
         op = timeline.ops[k]
         touches_host = any(a.buffer == host.id and a.mode is not Mode.READ for a in op.accesses)
-        if touches_host and not timeline.ordered(k, down.id):
+        if timeline.ordered(k, down.id):
+            continue
+        if touches_host:
             return f"`{host.name}` may be given other contents before the upload", op.site
+        if op.unknown or not op.certain or op.kind is ApiKind.HOST_FUNC:
+            return "what this does is not known well enough to say that it leaves the data alone", op.site
     return None
 
 

@@ -283,6 +283,21 @@ def test_what_happens_in_between_keeps_the_upload(between: str) -> None:
     assert outcome.proposals == () and outcome.refusals
 
 
+def test_a_copy_within_one_allocation_stays_as_it_is() -> None:
+    text = local("", "use(h[0]);").replace("d_b, h.data()", "d_a + 64, h.data()").replace("&d_a, 1024", "&d_a, 2048")
+    assert found({"a.cu": text}).proposals == ()
+
+
+def test_work_that_may_still_change_the_buffer_keeps_the_upload() -> None:
+    """A download on one stream while another one still writes: what it brought is not what the buffer holds later."""
+    text = local("", "use(h[0]);").replace("    cudaMemcpy(h.data(), d_a, 1024", "    work<<<1, 256, 0, other>>>(d_a);\n    cudaMemcpy(h.data(), d_a, 1024")  # fmt: skip
+    text = text.replace(
+        "int main() {",
+        "int main() {\n    cudaStream_t other; cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking);",
+    )
+    assert found({"a.cu": text}).proposals == ()
+
+
 @pytest.mark.parametrize(
     "files",
     [
