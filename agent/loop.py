@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stitchcuda.agent import versions
-from stitchcuda.agent.outcome import Baseline, Candidate, Kind, Result, Stop, conclude
+from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop, conclude
 from stitchcuda.agent.proposing import Analyser, Proposed, declared_of, propose, told
 from stitchcuda.agent.transforms.transform import Proposal, Refusal, Transform
 from stitchcuda.agent.units import Unit
@@ -20,24 +20,22 @@ from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.analysis.syntax.text import LineIndex
+from stitchcuda.gpu_validate.hub import BaselineMeasured
+from stitchcuda.gpu_validate.runs import Cancelled
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import GateState, Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
 
 
-class Stopped(Exception):
-    """A judge that was cancelled, or whose time is spent, raises this; the loop ends with what it has."""
-
-
 class Judge(Protocol):
-    """The validation hub."""
+    """The validation hub (`gpu_validate/hub.py`), or what stands for it where nothing may be run."""
 
-    def measure(self) -> Baseline:
-        """Builds and runs the original. Raises Stopped."""
+    def measure(self) -> BaselineMeasured:
+        """Builds and runs the original. Raises Cancelled."""
         ...
 
-    def judge(self, version: Version, declared: Declared) -> Verdict:
-        """Raises Stopped."""
+    def judge(self, candidate: Version, declared: Declared) -> Verdict:
+        """Raises Cancelled."""
         ...
 
 
@@ -69,13 +67,15 @@ class Parts:
 
 
 def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
-    """Runs the loop once. Raises what the parts raise, Stopped excepted."""
+    """Runs the loop once. Raises what the parts raise, Cancelled excepted."""
     parts.listener.step("measure", "measuring the original", {})
     try:
         measured = parts.judge.measure()
-    except Stopped:
+    except Cancelled:
         stop = _why(parts)
-        return Result(Kind.NO_SAFE_CHANGE, f"{stop.value} before the original was measured", stop, contract, Baseline())
+        return Result(
+            Kind.NO_SAFE_CHANGE, f"{stop.value} before the original was measured", stop, contract, BaselineMeasured()
+        )
     if measured.problem:
         return Result(Kind.FAILED, measured.problem, Stop.BASELINE, contract, measured)
     if contract.bounds and len(measured.bounds) == len(contract.bounds) and all(b.met for b in measured.bounds):
@@ -93,7 +93,7 @@ def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
     try:
         search.settle((), proposed.units)
         stop = stopped() or Stop.NOTHING_LEFT
-    except Stopped:
+    except Cancelled:
         stop = _why(parts)
     outcome, reason, best, question = conclude(contract, measured, search.judged)
     if outcome is Kind.BOUNDS_MET and stop is Stop.NOTHING_LEFT:
@@ -123,7 +123,7 @@ class _Search:
         self._refused: set[str] = set()
 
     def settle(self, good: tuple[Unit, ...], todo: tuple[Unit, ...]) -> tuple[Unit, ...]:
-        """`good` and those of `todo` that can stay with it. Raises Stopped."""
+        """`good` and those of `todo` that can stay with it. Raises Cancelled."""
         todo = self._standing(good, todo)
         if not todo:
             return good
@@ -131,7 +131,7 @@ class _Search:
         if verdict.state is not VerdictState.REJECTED:
             return (*good, *todo)
         if len(todo) == 1:
-            self._refuse(todo[0], _reason(verdict))
+            self._refuse(todo[0], reason_of(verdict))
             return good
         middle = _middle(todo)
         return self.settle(self.settle(good, todo[:middle]), todo[middle:])
@@ -152,7 +152,7 @@ class _Search:
         ids = {u.id for u in units}
         chosen = tuple(u for u in self._proposed.units if u.id in ids)
         if self._parts.stopped() is not None:
-            raise Stopped
+            raise Cancelled
         texts = versions.compose(self._proposed.base, self._proposed.units, [u.id for u in chosen])
         version = self._baseline.with_texts(texts)
         known = next((c for c in self.judged if c.version.digest == version.digest), None)
@@ -187,9 +187,10 @@ def _middle(units: tuple[Unit, ...]) -> int:
     return min(changes, key=lambda k: abs(2 * k - len(units)), default=len(units) // 2)
 
 
-def _reason(verdict: Verdict) -> str:
-    """Why a version was rejected, in a sentence."""
+def reason_of(verdict: Verdict) -> str:
+    """Why a version was not accepted, in a sentence."""
     if verdict.primary is not None:
         return f"{verdict.primary.issue}: {verdict.primary.why}"
-    failed = [g for g in verdict.gates if g.state is GateState.FAILED]
-    return told(failed[0]) if failed else "rejected"
+    order = (GateState.FAILED, GateState.INCONCLUSIVE, GateState.UNTESTED)
+    worst = min((g for g in verdict.gates if g.state in order), key=lambda g: order.index(g.state), default=None)
+    return told(worst) if worst is not None else verdict.state.value

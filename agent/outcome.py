@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from stitchcuda.agent.transforms.transform import Refusal
 from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.types import Contract, Question
-from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.hub import BaselineMeasured
 from stitchcuda.gpu_validate.verdict import (
     REQUIRED,
     BoundResult,
@@ -45,17 +44,6 @@ class Stop(StrEnum):
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """The original program: whether it can be validated at all, and what it measures. `problem` is why it does not build or
-    run, "" when it does or when this machine cannot tell; `measured` are plain JSON values."""
-
-    problem: str = ""
-    measured: Mapping[str, Any] = field(default_factory=dict)
-    bounds: tuple[BoundResult, ...] = ()
-    trace: Trace | None = None
-
-
-@dataclass(frozen=True)
 class Candidate:
     """A choice of units (ids, in sequence) that was judged."""
 
@@ -77,7 +65,7 @@ class Result:
     reason: str
     stopped: Stop
     contract: Contract
-    baseline: Baseline
+    baseline: BaselineMeasured
     units: tuple[Unit, ...] = ()
     best: Candidate | None = None
     judged: tuple[Candidate, ...] = ()
@@ -107,8 +95,16 @@ def lacking(verdict: Verdict) -> tuple[GateResult, ...]:
     return tuple(g for g in verdict.gates if g.gate in REQUIRED and g.state is GateState.UNTESTED)
 
 
+def why_lacking(verdict: Verdict) -> str:
+    """Those gates with the reasons, gates of one reason together."""
+    reasons: dict[str, list[str]] = {}
+    for gate in lacking(verdict):
+        reasons.setdefault(gate.reason, []).append(gate.gate)
+    return "; ".join(f"{', '.join(gates)} ({reason})" for reason, gates in reasons.items())
+
+
 def conclude(
-    contract: Contract, baseline: Baseline, judged: Sequence[Candidate]
+    contract: Contract, baseline: BaselineMeasured, judged: Sequence[Candidate]
 ) -> tuple[Kind, str, Candidate | None, Question | None]:
     """The outcome, the sentence that explains it, the version to offer, and what to ask the user."""
     best = best_of(judged)
@@ -116,8 +112,7 @@ def conclude(
         return _with(best, contract)
     preview = preview_of(judged)
     if preview is not None:
-        gates = "; ".join(f"{g.gate} ({g.reason})" for g in lacking(preview.verdict))
-        return Kind.NOT_VALIDATED, f"a preview: not checked on this machine: {gates}", preview, None
+        return Kind.NOT_VALIDATED, f"a preview, not checked here: {why_lacking(preview.verdict)}", preview, None
     if baseline.bounds and all(b.met for b in baseline.bounds):
         return Kind.BOUNDS_MET, "the original meets the contract already", None, None
     distance = _distance(baseline.bounds)

@@ -19,6 +19,7 @@ from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
 from stitchcuda.gpu_validate.version import Version
 
+_MARK = b"\xef\xbb\xbf"
 ROUNDS = 4  # of all transforms; each round must have added a unit
 _TIME_METRICS = ("latency", "throughput", "speedup")
 
@@ -110,7 +111,7 @@ class _Work:
         self.original = self.current = self.analyser.analyse(self.baseline)
 
     def apply(self, transform: Transform) -> None:
-        outcome = transform.find(Situation(self.current, self.contract))
+        outcome = self._find(transform, self.current)
         self.found += [self._placed(r) for r in outcome.refusals]
         drafts = self._drafts(transform, outcome)
         self.report(
@@ -122,6 +123,20 @@ class _Work:
             kept = self._settle((), drafts)
             if kept:
                 self._take(kept)
+
+    def _find(self, transform: Transform, analysis: Analysis) -> Outcome:
+        """What the transform finds. The analysis reads texts without their byte-order mark; units count it."""
+        outcome = transform.find(Situation(analysis, self.contract))
+        paths = {e.path for p in outcome.proposals for e in p.edits} - self.base.keys()
+        self.base.update(read_base(self.baseline, sorted(paths)))
+        marked = {path for path, text in self.base.items() if text.startswith(_MARK)}
+
+        def moved(edit: TextEdit) -> TextEdit:
+            shift = len(_MARK) if edit.path in marked else 0
+            return replace(edit, start=edit.start + shift, end=edit.end + shift)
+
+        proposals = [replace(p, edits=tuple(map(moved, p.edits))) for p in outcome.proposals] if marked else ()
+        return Outcome(tuple(proposals) or outcome.proposals, outcome.refusals)
 
     def _drafts(self, transform: Transform, outcome: Outcome) -> tuple[_Draft, ...]:
         """The proposals as units still without a place, those that were refused before left out."""
@@ -146,7 +161,6 @@ class _Work:
 
     def _placed_unit(self, proposal: Proposal) -> Unit:
         """The proposal as the next unit, with the parents that its edits need."""
-        self.base.update(read_base(self.baseline, [e.path for e in proposal.edits if e.path not in self.base]))
         unit = Unit(
             id="",
             parents=(),
@@ -178,7 +192,7 @@ class _Work:
         if key not in self.known:
             texts = versions.compose(self.base, self.units, chosen)
             analysis = self.analyser.analyse(self.baseline.with_texts(texts)) if chosen else self.original
-            outcome = transform.find(Situation(analysis, self.contract))
+            outcome = self._find(transform, analysis)
             self.known[key] = frozenset(frozenset(p.edits) for p in outcome.proposals)
         return self.known[key]
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from stitchcuda.agent import journal, loop, versions
 from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
 from stitchcuda.agent.loop import Listener, Parts
-from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop
+from stitchcuda.agent.outcome import Candidate, Result, Stop
 from stitchcuda.agent.recording import Recorder
 from stitchcuda.agent.result_json import result_to_json
 from stitchcuda.analysis.contract.project import Project
@@ -30,6 +30,7 @@ class Request:
     project: Project
     seconds: float | None = None
     stitchcuda: str = ""  # the version that the journal names
+    may_run: bool = True  # False: nothing is built or run, as in a folder that the user does not trust
     reference: Mapping[str, bytes] | None = None  # texts of a version to measure beside the best one
 
 
@@ -98,7 +99,7 @@ def stitch(
         result = loop.stitch(baseline, request.contract, machinery.parts(recorder, stopped))
         blueprint = machinery.blueprint(result)
         reference = None
-        if request.reference is not None and result.outcome is not Kind.FAILED:
+        if request.reference is not None and result.best is not None and result.best.verdict.speedup:
             reference = machinery.measure(baseline.with_texts(request.reference))
     if blueprint is not None:
         run.write("blueprint.json", blueprint_to_json(blueprint))

@@ -45,6 +45,8 @@ class Command:
 COMMANDS = (
     Command("check", "report synchronisation hazards in CUDA programs"),
     Command("graph", "print the execution graph: what runs, on which stream, after what"),
+    Command("stitch", "from an intent to a validated, faster version of a program"),
+    Command("runs", "past runs of stitch: show, apply a choice of units, revert, replay"),
     Command("explain", "what a finding means, why it matters and what to do"),
     Command("validate", "is a changed program still right, and really faster than the original"),
     Command("trace", "run a program and tell its CUDA calls and device operations"),

@@ -10,8 +10,10 @@ from stitchcuda.agent.journal import Record
 from stitchcuda.agent.outcome import quantity
 from stitchcuda.agent.stitching import Stitched
 from stitchcuda.agent.units import Unit
-from stitchcuda.gpu_validate.verdict import GATES
+from stitchcuda.analysis.contract.types import Contract
+from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.server.report import diff
+from stitchcuda.server.report.verdicts import verdict_text
 
 
 def folder_of(path: str) -> str:
@@ -53,12 +55,11 @@ def text(done: Stitched, path: str) -> str:
         asked = value["question"]
         parts.append(f"question about {asked['field']}: {asked['text']} ({' / '.join(asked['options'])})\n")
     if value["verdict"] is not None:
-        parts.append(verdict_table(value["verdict"]))
+        parts.append(f"verdict: {verdict_text(verdict_from_json(value['verdict']))}")
     if value["units"]:
         parts.append("units\n" + "\n".join(unit_lines(value["units"])) + "\n")
     if value["refused"]:
-        rows = dict.fromkeys(f"  {_at(r['path'], r['line'])} {r['transform']}: {r['reason']}" for r in value["refused"])
-        parts.append("refused\n" + "\n".join(rows) + "\n")
+        parts.append("refused\n" + "\n".join(refusal_lines(value["refused"])) + "\n")
     change = diff_of(done, path)
     if change:
         parts.append(change)
@@ -81,26 +82,34 @@ def unit_lines(units: Sequence[Mapping[str, Any]]) -> list[str]:
     return lines
 
 
-def verdict_table(verdict: Mapping[str, Any]) -> str:
-    """Every gate with its state: one that the hub did not come to is said to be untested."""
-    states = {gate["gate"]: gate for gate in verdict["gates"]}
-    lines = [f"verdict: {verdict['state']}"]
-    for name, what in GATES.items():
-        gate = states.get(name, {"state": "untested", "reason": "the validation did not come to it"})
-        reason = f"  {gate['reason']}" if gate.get("reason") else ""
-        lines.append(f"  {name} {what:<20} {gate['state']}{reason}")
-    for name, interval in verdict.get("speedup", {}).items():
-        low, middle, high = interval
-        lines.append(f"  {name:<23} {middle:.3f} times as fast, 95 % interval {low:.3f} to {high:.3f}")
-    for row in verdict.get("bounds", ()):
-        bound = row["bound"]
-        asked = f"{bound['statistic']} {bound['metric']} {bound['relation']} {quantity(bound['value'], bound['unit'])}"
-        if row["measured"] is None:
-            lines.append(f"  {asked}: not known ({row.get('reason') or 'not measured'})")
+def refusal_lines(refusals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """One line a place, or, where many are refused for one reason, the reason and the places."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for r in refusals:
+        places.setdefault((r["transform"], r["reason"]), []).append(_at(r["path"], r["line"]).rstrip(":"))
+    lines = []
+    for (transform, reason), where in places.items():
+        where = list(dict.fromkeys(where))
+        if len(where) == 1:
+            lines.append(f"  {where[0]}: {transform}: {reason}")
         else:
-            met = "met" if row["met"] else "not met"
-            lines.append(f"  {asked}: {met}, measured {quantity(row['measured'], bound['unit'])}")
-    return "\n".join(lines) + "\n"
+            lines += [f"  {transform}: {reason}", f"    at {', '.join(where)}"]
+    return lines
+
+
+def contract_lines(contract: Contract) -> list[str]:
+    """What is asked, a line a field."""
+    lines = [f"  task: {contract.task}"] if contract.task else []
+    lines += [
+        f"  {b.statistic} {b.metric.replace('_', ' ')} {b.relation} {quantity(b.value, b.unit)}"
+        for b in contract.bounds
+    ]
+    if contract.scope:
+        lines.append(f"  of {', '.join(contract.scope)}")
+    tolerance = contract.tolerance
+    limit = next((v for v in (tolerance.rtol, tolerance.atol, tolerance.k) if v is not None), None)
+    lines.append(f"  results: {tolerance.mode.replace('_', ' ')}{f' {limit:g}' if limit is not None else ' equal'}")
+    return lines
 
 
 def run_line(record: Record) -> str:

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.agent import loop
-from stitchcuda.agent.loop import Parts, Stopped
-from stitchcuda.agent.outcome import Baseline, Candidate, Kind, Result, Stop
+from stitchcuda.agent.loop import Parts
+from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop
 from stitchcuda.agent.proposing import Analyser, Proposed
 from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Situation
 from stitchcuda.agent.units import TextEdit
 from stitchcuda.analysis.contract.types import Bound, Contract
 from stitchcuda.analysis.index.index import Analysis, Index
 from stitchcuda.analysis.proof.model import Declared, May
+from stitchcuda.gpu_validate.hub import BaselineMeasured as Baseline
+from stitchcuda.gpu_validate.runs import Cancelled
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import (
     REQUIRED,
@@ -32,6 +34,7 @@ from stitchcuda.gpu_validate.verdict import (
 from stitchcuda.gpu_validate.version import Version
 
 LATENCY = Bound("latency", "mean", "<", 0.008, "s")
+MARK = b"\xef\xbb\xbf"
 SPEED = Contract(bounds=(LATENCY,))
 
 
@@ -84,7 +87,8 @@ class Hub:
     def measure(self) -> Baseline:
         return self.baseline
 
-    def judge(self, version: Version, declared: Declared) -> Verdict:
+    def judge(self, candidate: Version, declared: Declared) -> Verdict:
+        version = candidate
         self.asked.append(version)
         gates = [GateResult(g, GateState.PASSED) for g in REQUIRED]
         texts = b"".join(version.read(p.name) for p in version.folder.iterdir())
@@ -120,7 +124,8 @@ class Told:
 
 
 def analyse(version: Version) -> Analysis:
-    sources = {p.name: version.read(p.name) for p in sorted(version.folder.iterdir())}
+    """The texts without their byte-order mark, as the real analysis has them."""
+    sources = {p.name: version.read(p.name).removeprefix(MARK) for p in sorted(version.folder.iterdir())}
     return replace(Index().analyse(), sources=sources)
 
 
@@ -167,6 +172,12 @@ def test_what_is_found_in_the_original_too_builds_on_nothing(tmp_path: Path) -> 
     assert [u.parents for u in result.units] == [(), (), ()]
 
 
+def test_a_byte_order_mark_and_its_text_stay_as_they_are(tmp_path: Path) -> None:
+    result, told = run(tmp_path, {"a.cu": MARK + TEXT.replace(b"\n", b"\r\n")}, [WAIT, ALLOC], hub := Hub())
+    assert hub.asked[0].texts == {"a.cu": MARK + b"a\r\nb\r\nc\r\n"} and not result.refusals
+    assert len(result.units) == 3 and told.units is not None
+
+
 def test_what_is_not_proved_is_refused_with_its_line_in_the_original(tmp_path: Path) -> None:
     texts = {"a.cu": TEXT, "b.cu": b"must\nwait(); // must stay\nwait();\n", "c.cu": b"unknown\nwait(); call();\n"}
     result, _ = run(tmp_path, texts, [WAIT, ALLOC], hub := Hub())
@@ -203,7 +214,7 @@ def test_a_bound_out_of_reach_is_answered_with_the_distance_and_a_question(tmp_p
 @pytest.mark.parametrize(
     ("hub", "outcome", "words"),
     [
-        (Hub(untested=("G3", "G4", "G6")), Kind.NOT_VALIDATED, "a preview: not checked on this machine: G3 (no GPU here)"),
+        (Hub(untested=("G3", "G4", "G6")), Kind.NOT_VALIDATED, "a preview, not checked here: G3, G4, G6 (no GPU here)"),
         (Hub(gains=False), Kind.NO_SAFE_CHANGE, "no gain that can be measured"),
         (Hub(keeps=(b"wait",)), Kind.NO_SAFE_CHANGE, "every proposed change was rejected"),
         (Hub(baseline=Baseline("a.cu:1: does not compile")), Kind.FAILED, "does not compile"),
@@ -258,8 +269,8 @@ def test_proposals_priced_below_the_noise_are_left_out(tmp_path: Path) -> None:
 
 def test_it_stops_when_told_and_says_why(tmp_path: Path) -> None:
     class Slow(Hub):
-        def judge(self, version: Version, declared: Declared) -> Verdict:
-            raise Stopped
+        def judge(self, candidate: Version, declared: Declared) -> Verdict:
+            raise Cancelled
 
     result, _ = run(tmp_path, {"a.cu": TEXT}, [WAIT], Slow())
     assert (result.outcome, result.stopped) == (Kind.NO_SAFE_CHANGE, Stop.CANCELLED)

@@ -1,0 +1,136 @@
+"""The real parts of a run: the rules, the analysis and its proof, the validation hub and what plans a blueprint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from stitchcuda.agent.blueprint import Blueprint
+from stitchcuda.agent.loop import Judge, Listener, Parts, Price
+from stitchcuda.agent.outcome import Candidate, Result, Stop
+from stitchcuda.agent.plan import make_blueprint
+from stitchcuda.agent.pricing import pricing
+from stitchcuda.agent.proposing import Analyser
+from stitchcuda.agent.stitching import Machinery, Request
+from stitchcuda.agent.transforms import TRANSFORMS
+from stitchcuda.analysis.index.index import Analysis
+from stitchcuda.analysis.proof.model import Declared, May
+from stitchcuda.gpu_validate.hub import BaselineMeasured, Cancelled, Hub, Progress, Tools
+from stitchcuda.gpu_validate.real_tools import real_tools
+from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.verdict import GATES, GateResult, GateState, Verdict, decide
+from stitchcuda.gpu_validate.verdict_json import verdict_to_json
+from stitchcuda.gpu_validate.version import Version
+
+NOISE = 0.001  # of the CUDA span: a single change that saves less is not proposed
+ANYTHING = Declared(("reference",), May.ANY, May.ANY, May.ANY, May.ANY)
+
+
+@contextmanager
+def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]) -> Iterator[Machinery]:
+    """What runs a request on this machine. Raises OSError when there is no place for the builds, ValueError for a project or
+    contract that cannot be run."""
+    baseline = Version(request.root)
+    tools = real_tools()
+    checks = _Checks(tools)
+
+    def parts(judge: Judge) -> Callable[[Listener, Callable[[], Stop | None]], Parts]:
+        analyser = Analyser(tools.analyse, checks.both)
+        return lambda listener, stopped: Parts(TRANSFORMS, analyser, judge, listener, stopped, _pricing)
+
+    def blueprint(result: Result) -> Blueprint | None:
+        if result.best is None:
+            return None
+        after = tools.analyse(result.best.version)
+        return make_blueprint(tools.analyse(baseline), after, result.baseline.trace)
+
+    if not request.may_run:
+        yield Machinery(parts(_Unrun(baseline, tools.analyse, checks.both)), verdict_to_json, blueprint)
+        return
+    switch = _Switch(replace(tools, order=checks.order))
+
+    def progress(step: Progress) -> None:
+        named = f"{step.gate} {GATES[step.gate]}" if step.gate else ""
+        tell(": ".join(part for part in (named, step.sentence) if part and part != GATES.get(step.gate)) or named)
+
+    with Hub(
+        baseline, request.project, request.contract, switch.tools(), progress=progress, cancelled=cancelled
+    ) as hub:
+
+        def measure(version: Version) -> Candidate | None:
+            switch.only_measure = True
+            try:
+                verdict = hub.judge(version, ANYTHING, all_gates=True)
+            except Cancelled:
+                return None
+            return Candidate((), version, verdict) if verdict.speedup else None
+
+        yield Machinery(parts(hub), verdict_to_json, blueprint, measure)
+
+
+def _pricing(trace: Trace) -> tuple[Price, float]:
+    last = max((op.end for op in trace.ops), default=trace.context_end)
+    return pricing(trace), NOISE * max(last - trace.context_end, 0) / 1e9
+
+
+class _Checks:
+    """G0 and G1 of two analyses, the last few kept: the loop proves a version before the hub is asked about it."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self._known: list[tuple[Analysis, Analysis, Declared, tuple[GateResult, GateResult]]] = []
+
+    def both(self, before: Analysis, after: Analysis, declared: Declared) -> tuple[GateResult, ...]:
+        for known in self._known:
+            if known[0] is before and known[1] is after and known[2] == declared:
+                return known[3]
+        gates = self._tools.structure(before, after), self._tools.order(before, after, declared)
+        self._known = [*self._known[-3:], (before, after, declared, gates)]
+        return gates
+
+    def order(self, before: Analysis, after: Analysis, declared: Declared) -> GateResult:
+        return self.both(before, after, declared)[1]
+
+
+@dataclass
+class _Unrun:
+    """Judges where nothing may be built or run: by the analysis alone."""
+
+    baseline: Version
+    analyse: Callable[[Version], Analysis]
+    check: Callable[[Analysis, Analysis, Declared], tuple[GateResult, ...]]
+
+    def measure(self) -> BaselineMeasured:
+        return BaselineMeasured()
+
+    def judge(self, candidate: Version, declared: Declared) -> Verdict:
+        done = {g.gate: g for g in self.check(self.analyse(self.baseline), self.analyse(candidate), declared)}
+        why = "nothing was to be built or run"
+        gates = tuple(done.get(name, GateResult(name, GateState.UNTESTED, why)) for name in GATES)
+        return Verdict(decide(gates), gates)
+
+
+class _Switch:
+    """The hub's tools; a version that is only to be measured is neither proved nor sanitized."""
+
+    def __init__(self, tools: Tools) -> None:
+        self._tools = tools
+        self.only_measure = False
+
+    def tools(self) -> Tools:
+        def skipping(gate: str, run: Callable[..., GateResult]) -> Callable[..., GateResult]:
+            def either(*arguments: Any, **named: Any) -> GateResult:
+                if self.only_measure:
+                    return GateResult(gate, GateState.UNTESTED, "it is only measured")
+                return run(*arguments, **named)
+
+            return either
+
+        return replace(
+            self._tools,
+            structure=skipping("G0", self._tools.structure),
+            order=skipping("G1", self._tools.order),
+            memory=skipping("G4", self._tools.memory),
+        )

@@ -1,0 +1,171 @@
+"""`stitchcuda stitch PATH`: from an intent to a validated version, as a diff, written files or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from stitchcuda.agent import journal
+from stitchcuda.agent.journal import JournalError
+from stitchcuda.agent.machinery import real_machinery
+from stitchcuda.agent.outcome import Candidate, Kind
+from stitchcuda.agent.proposing import Proposed
+from stitchcuda.agent.stitching import Request, Stitched, stitch
+from stitchcuda.analysis.contract.intent import parse_intent
+from stitchcuda.analysis.contract.project import Project
+from stitchcuda.analysis.contract.types import Contract
+from stitchcuda.gpu_validate.project_file import ProjectError, find_project
+from stitchcuda.server.cli import applying, inputs
+from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
+from stitchcuda.server.cli.writing import replace_files
+from stitchcuda.server.report import stitched
+
+_GATES = 8  # steps of one validation, about
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH", help="the program: its folder, or its one source file")
+    parser.add_argument("--intent", metavar="TEXT", help="what to reach, in words; default: [contract] intent")
+    parser.add_argument("--scope", action="append", metavar="F", help="a function that the contract is about")
+    parser.add_argument("--proposer", choices=("rules", "llm", "both"), default="rules", help="who proposes changes")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the most time to spend")
+    parser.add_argument(
+        "--no-run", action="store_true", help="build and run nothing: a preview that rests on the proof alone"
+    )
+    parser.add_argument("--progress", choices=MODES, default="auto", help="how progress is shown on stderr")
+    output = parser.add_mutually_exclusive_group()
+    output.add_argument("--diff", action="store_true", help="print the change as a unified diff and nothing else")
+    output.add_argument("--write", action="store_true", help="write an accepted version into the sources")
+    output.add_argument("--out", metavar="DIR", help="write the changed files below this folder instead")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """0: an answer was reached, 1: the original does not build or run, 2: it could not start."""
+    if arguments.proposer != "rules":
+        raise CannotRun("no model is configured, so there is only --proposer rules")
+    if arguments.timeout is not None and not arguments.timeout > 0:
+        raise CannotRun(f"--timeout {arguments.timeout:g}: give a number of seconds above 0")
+    if arguments.out and _inside(Path(arguments.path), Path(arguments.out)):
+        raise CannotRun(f"--out {arguments.out} lies in the program; --write changes the program itself")
+    request = request_of(arguments.path, arguments.intent, arguments.scope, arguments.timeout, no_run=arguments.no_run)
+    for question in request.contract.questions:
+        options = f" ({' / '.join(question.options)})" if question.options else ""
+        print(f"question about {question.field}: {question.text}{options}", file=sys.stderr)
+    done = run_request(request, ProgressLines(sys.stderr, arguments.progress, of=4 + _GATES))
+    value = {**done.value, **stitched.places_as_given(done.value, arguments.path)}
+    written = _write(done, arguments)
+    if arguments.format == "json":
+        print(json.dumps(value, indent=2))
+    elif arguments.diff:
+        sys.stdout.write(stitched.diff_of(done, arguments.path))
+    else:
+        sys.stdout.write(stitched.text(done, arguments.path))
+    if arguments.diff or arguments.format == "json":
+        print(f"{done.result.outcome.value}: {done.result.reason}", file=sys.stderr)
+    if written:
+        print(written, file=sys.stderr)
+    return 1 if done.result.outcome is Kind.FAILED else 0
+
+
+def request_of(
+    path: str,
+    intent: str | None,
+    scope: list[str] | None,
+    seconds: float | None,
+    *,
+    no_run: bool = False,
+    reference: Mapping[str, bytes] | None = None,
+) -> Request:
+    """The request that the words and the project file make. Raises CannotRun."""
+    from stitchcuda.server.cli.dispatch import version
+
+    found = inputs.find([path])
+    if found.unusable:
+        raise CannotRun(f"{found.problems[0].path}: {found.problems[0].what}")
+    try:
+        project = find_project(Path(path))
+    except ProjectError as error:
+        raise CannotRun(str(error)) from None
+    contract = contract_of(project, intent, scope)
+    return Request(Path(path), contract, project, seconds, version(), not no_run, reference)
+
+
+def contract_of(project: Project, intent: str | None, scope: list[str] | None) -> Contract:
+    """`--intent` and `--scope` go before what the project file says."""
+    contract = parse_intent(project.contract.intent if intent is None else intent)
+    named = tuple(scope) if scope else contract.scope or project.contract.scope
+    return replace(contract, scope=named)
+
+
+@dataclass
+class Listening:
+    """Shows the steps of the loop as progress."""
+
+    progress: ProgressLines
+
+    def step(self, kind: str, sentence: str, data: Mapping[str, object]) -> None:
+        if kind == "judge":
+            self.progress.more(_GATES)
+        if kind != "end":
+            self.progress.step(sentence)
+
+    def proposed(self, proposed: Proposed) -> None:
+        """The steps tell."""
+
+    def judged(self, candidate: Candidate) -> None:
+        """The steps tell."""
+
+
+def run_request(request: Request, progress: ProgressLines) -> Stitched:
+    """Runs a request with the real machinery. Raises CannotRun."""
+    try:
+        return stitch(request, Listening(progress), real_machinery, tell=progress.step)
+    except JournalError as error:
+        raise CannotRun(str(error)) from None
+    finally:
+        progress.end()
+
+
+def _write(done: Stitched, arguments: argparse.Namespace) -> str:
+    """Writes what was asked for; gives the sentence that says what was done."""
+    if not (arguments.write or arguments.out):
+        return ""
+    after = done.after
+    if not after:
+        return "nothing to write"
+    if done.result.outcome is Kind.NOT_VALIDATED and arguments.write:
+        return (
+            "not written: this version was not validated on this machine. --diff shows it; "
+            f"`stitchcuda runs apply {done.folder.name} --unvalidated` writes it all the same"
+        )
+    if arguments.write:
+        written = write_run(done)
+        folder = stitched.folder_of(arguments.path)
+    else:
+        folder = arguments.out
+        changes = {os.path.join(folder, *path.split("/")): text for path, text in after.items()}
+        if there := [path for path in changes if os.path.exists(path)]:
+            raise CannotRun(f"{there[0]}: is there already; --out takes a folder that does not hold the files")
+        written = replace_files(changes, {path: [None] for path in changes})
+    return f"wrote {len(written)} file{'s' if len(written) != 1 else ''} in {folder or '.'}"
+
+
+def write_run(done: Stitched) -> tuple[str, ...]:
+    """Writes the best version into the program, so that `runs revert` can take it back. Raises CannotRun."""
+    best = done.result.best
+    try:
+        return applying.apply(journal.read(done.folder), best.units if best is not None else ())
+    except JournalError as error:
+        raise CannotRun(str(error)) from None
+
+
+def _inside(program: Path, folder: Path) -> bool:
+    root = (program if program.is_dir() else program.parent).resolve()
+    return folder.resolve().is_relative_to(root)
