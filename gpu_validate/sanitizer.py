@@ -7,7 +7,6 @@ agree with what is in it.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,9 +19,14 @@ TOOLS = ("memcheck", "initcheck", "racecheck", "synccheck")
 INSIDE_KERNELS = ("racecheck", "synccheck")  # these look at nothing but kernels
 OPTIONS = {"memcheck": ("--leak-check", "full", "--track-stream-ordered-races", "all")}
 FOUND = 97  # the exit code that says: reports were made
-MOST = 1000  # reports of a run
+MOST = 5000  # reports of a run: a report a thread, as a rule
+FRAMES = "16"  # of a host stack
 ROOT = "ComputeSanitizerOutput"
-_NUMBERS = re.compile(r"0x[0-9a-fA-F]+|\d[\d,.]*")
+_VARYING = re.compile(r"0x[0-9a-fA-F]+|\b[\d,]+ bytes? (?:before|after)\b")
+_LAUNCH = re.compile(r"<<<.*?>>>")
+_STUB = (
+    "__device_stub__"  # the host function behind a kernel launch; the next frame bears the kernel's own name and line
+)
 _TOOL_ERROR = re.compile(
     r"^=+ *((?:Error|Internal|Device not|Target application|No attachable|Unable|Failed).*)$", re.MULTILINE
 )
@@ -44,6 +48,7 @@ class Report:
     kind: str
     text: str
     places: tuple[Place, ...]  # what happened where: device frames first, innermost first
+    level: str = "error"  # "error" | "warning" | "info"
 
     @property
     def kernel(self) -> str:
@@ -73,7 +78,7 @@ def check(
     ended = run(
         [
             str(sanitizer), "--tool", tool, *options, "--check-exit-code", "no", "--error-exitcode", str(FOUND),
-            "--print-limit", str(MOST), "--strip-paths", "no", "--xml", "--save", str(file), *command,
+            "--print-limit", str(MOST), "--num-callers-host", FRAMES, "--strip-paths", "no", "--xml", "--save", str(file), *command,
         ]
     )  # fmt: skip
     if ended.stopped or ended.not_started or ended.stuck or ended.signal is not None:
@@ -84,7 +89,8 @@ def check(
         return Checked((), ended.seconds, _complaint(ended) or f"wrote no report and {ended.describe()}")
     except (OSError, Unreadable) as error:
         return Checked((), ended.seconds, f"wrote a report that cannot be read ({error})")
-    if (ended.code == FOUND) != any(r.kind != "Info" for r in reports):
+    told, written = ended.code == FOUND, {r.level for r in reports}
+    if (told and not written & {"error", "warning"}) or ("error" in written and not told):
         complaint = _complaint(ended) or f"{ended.describe()} and reported {len(reports)} times: they do not agree"
         return Checked(reports, ended.seconds, complaint)
     return Checked(reports, ended.seconds, "" if reports else _complaint(ended), len(reports) >= MOST)
@@ -110,8 +116,8 @@ def read_reports(data: bytes, tool: str) -> tuple[Report, ...]:
 
 
 def _report(record: ElementTree.Element, tool: str) -> Report:
-    level = (record.findtext("level") or "").strip()
-    kind = "Info" if level.lower() == "info" else (record.findtext("kind") or "").strip()
+    level = (record.findtext("level") or "error").strip().lower()
+    kind = (record.findtext("kind") or "").strip()
     places: list[Place] = []
     for child in record:
         if child.tag in ("where", "deviceStack", "frame"):
@@ -119,7 +125,7 @@ def _report(record: ElementTree.Element, tool: str) -> Report:
     for child in record:
         if child.tag not in ("where", "deviceStack", "frame"):
             places += _places(child, "device" in child.tag.lower())
-    return Report(tool, kind, _text(record), tuple(dict.fromkeys(places)))
+    return Report(tool, kind, _text(record), tuple(dict.fromkeys(places)), level)
 
 
 def _places(element: ElementTree.Element, on_device: bool) -> list[Place]:
@@ -143,24 +149,27 @@ def _text(record: ElementTree.Element) -> str:
     what = record.find("what")
     if what is None:
         return (record.findtext("kind") or "").strip()
-    text = (what.findtext("text") or "").strip()
-    if text:
-        return text
-    leaves = [(e.text or "").strip() for e in what.iter() if len(e) == 0]
-    return " ".join(filter(None, leaves)) or (record.findtext("kind") or "").strip()
+    parts = [
+        what.findtext("text"),
+        what.findtext("type"),
+        *(e.text for side in ("source", "destination") for e in what.iterfind(f"{side}/direction")),
+    ]
+    named = [part.strip() for part in parts if part and part.strip()]
+    return ", ".join(named) or (record.findtext("kind") or "").strip()
+
+
+def host_frames(report: Report) -> list[Place]:
+    """The host's frames without those that the compiler makes for a launch."""
+    frames = [p for p in report.places if not p.on_device]
+    made = {n for n, p in enumerate(frames) if p.function.startswith(_STUB)}
+    return [p for n, p in enumerate(frames) if n not in made and n - 1 not in made]
 
 
 def identity(report: Report, source: Callable[[str, int], str]) -> tuple[str, ...]:
-    """What makes two reports the same; `source` gives the text of a line of the program, "" for other files."""
+    """What makes two reports the same; `source` gives the text of a line of the program, "" for other files. What stands
+    between <<< and >>> is not compared: a launch that went to another stream is the same launch."""
     device = [(p.function, source(p.path, p.line)) for p in report.places if p.on_device]
-    host = next(
-        ((p.function, text) for p in report.places if not p.on_device and (text := source(p.path, p.line))), ("", "")
-    )
+    lines = ((p.function, source(p.path, p.line)) for p in host_frames(report))
+    host = next(((function, _LAUNCH.sub("<<<>>>", text)) for function, text in lines if text), ("", ""))
     parts = [text for pair in (*device, host) for text in pair]
-    return (report.tool, report.kind, _NUMBERS.sub("#", report.text), *parts)
-
-
-def inside(path: str, place: Path) -> str:
-    """The path relative to the placed copy, "" for a file from elsewhere."""
-    absolute = os.path.normpath(path) if os.path.isabs(path) else ""
-    return os.path.relpath(absolute, place) if absolute and Path(absolute).is_relative_to(place) else ""
+    return (report.tool, report.kind, _VARYING.sub("#", report.text), *parts)

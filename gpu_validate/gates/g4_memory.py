@@ -7,6 +7,7 @@ again, and the evidence says so.
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.model import Built
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
 from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for
-from stitchcuda.gpu_validate.sanitizer import INSIDE_KERNELS, TOOLS, Checked, Report, check, identity, inside
+from stitchcuda.gpu_validate.sanitizer import INSIDE_KERNELS, TOOLS, Checked, Report, check, host_frames, identity
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
 SLOWER = 20.0  # a tool may take this many times the run's own limit
@@ -118,21 +119,23 @@ class _Result:
         self.evidence: dict[str, dict[str, Any]] = {}
         self.not_run: dict[str, str] = {}
         self.new: list[GateFinding] = []
-        self.old: list[GateFinding] = []
+        self.told: list[GateFinding] = []  # the original's, and those that could not be compared
         self.problems: list[str] = []
 
     def add(self, tool: str, before: tuple[Built, Checked], after: tuple[Built, Checked]) -> None:
         known = Counter(_identity(r, before[0]) for r in before[1].reports)
         seen: set[tuple[str, ...]] = set()
-        new = 0
+        found: list[GateFinding] = []
         for report in after[1].reports:
             key = _identity(report, after[0])
-            if report.kind == "Info" or key in seen:
+            if report.level == "info" or key in seen:
                 continue
             seen.add(key)
-            finding = _finding(report, after[0], key in known)
-            (self.old if key in known else self.new).append(finding)
-            new += key not in known
+            found.append(_finding(report, after[0], key in known))
+        new = sum(not f.baseline for f in found)
+        comparable = not (before[1].problem or before[1].cut or after[1].problem)
+        self.new += [f for f in found if not f.baseline and comparable]
+        self.told += [f for f in found if f.baseline or not comparable]
         self.evidence[tool] = {
             "reports": [len(before[1].reports), len(after[1].reports)],
             "new": new,
@@ -150,8 +153,8 @@ class _Result:
 
     def gate(self, missing: tuple[str, ...]) -> GateResult:
         evidence = {"tools": self.evidence, "not_run": {**self.not_run, **dict.fromkeys(missing, "not asked for")}}
-        findings = (*self.new[:SHOWN], *self.old[:SHOWN])
-        if self.new and not self.problems:
+        findings = (*self.new[:SHOWN], *self.told[:SHOWN])
+        if self.new:
             first = self.new[0]
             more = f" and {len(self.new) - 1} more" if len(self.new) > 1 else ""
             evidence["not_run"] = {**self.not_run, **dict.fromkeys(missing, "not run: an earlier tool found something")}
@@ -169,7 +172,7 @@ def _identity(report: Report, built: Built) -> tuple[str, ...]:
 
 
 def _source_line(built: Built, path: str, line: int) -> str:
-    relative = inside(path, built.place)
+    relative = _in_tree(built, path)
     if not relative or line < 1:
         return ""
     try:
@@ -179,13 +182,23 @@ def _source_line(built: Built, path: str, line: int) -> str:
     return lines[line - 1].strip() if line <= len(lines) else ""
 
 
+def _in_tree(built: Built, path: str) -> str:
+    """A path of a report relative to the built tree, "" for a file from elsewhere. Host frames have the path that the
+    compiler was given, which is relative to where it ran."""
+    if not path:
+        return ""
+    absolute = os.path.normpath(built.place / built.inside / path)
+    relative = os.path.relpath(absolute, built.place)
+    return relative if not relative.startswith("..") and (built.tree / relative).is_file() else ""
+
+
 def _finding(report: Report, built: Built, baseline: bool) -> GateFinding:
     """At the innermost frame that lies in the program."""
-    program = built.place / built.inside
     kernel = f" in {report.kernel}" if report.kernel else ""
     what = f"{report.tool}: {report.text}{kernel}"
-    for place in report.places:
-        relative = inside(place.path, program)
+    for place in (*(p for p in report.places if p.on_device), *host_frames(report)):
+        relative = _in_tree(built, place.path)
         if relative:
-            return GateFinding(what, str(Path(built.shown) / relative), place.line, baseline)
+            shown = os.path.normpath(Path(built.shown) / os.path.relpath(relative, built.inside))
+            return GateFinding(what, shown, place.line, baseline)
     return GateFinding(what, baseline=baseline)

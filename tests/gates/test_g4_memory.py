@@ -11,10 +11,11 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.analysis.contract.project import Project, RunSection
+from stitchcuda.gpu_validate import sanitizer
 from stitchcuda.gpu_validate.building.model import Built
 from stitchcuda.gpu_validate.gates.g4_memory import MemoryCheck
 from stitchcuda.gpu_validate.runs import Case
-from stitchcuda.gpu_validate.sanitizer import Unreadable, read_reports
+from stitchcuda.gpu_validate.sanitizer import Unreadable, host_frames, identity, read_reports
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the made-up tool is a script")
@@ -208,6 +209,56 @@ def test_a_part_of_the_tools_is_no_pass(world: World) -> None:
     assert result.state is GateState.UNTESTED and "racecheck" in result.reason
     world.gate = MemoryCheck(None, world.root)
     assert world.judge().state is GateState.UNTESTED
+
+
+def recorded(tool: str) -> bytes:
+    """Made by compute-sanitizer 2025.3 on an H200, of a program with planted errors; paths shortened."""
+    return (Path(__file__).parents[1] / "fixtures" / "sanitizer" / f"{tool}.xml").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("tool", "text", "kernel", "lines"),
+    [
+        (
+            "memcheck",
+            "Invalid __global__ write of size 4 bytes is potentially accessed before it is allocated",
+            "copy",
+            {12},
+        ),
+        ("initcheck", "Uninitialized __global__ memory read of size 4 bytes", "copy", {12}),
+        ("racecheck", "Race condition, Write, Read", "shared_race", {9, 10}),
+        ("synccheck", "Barrier error, Divergent thread(s) in warp", "bad_sync", {14}),
+    ],
+)
+def test_reports_as_the_tool_writes_them(tool: str, text: str, kernel: str, lines: set[int]) -> None:
+    reports = read_reports(recorded(tool), tool)
+    first = reports[0]
+    assert (first.text, first.kernel, first.level) == (text, kernel, "error")
+    assert {(p.path, p.line) for p in first.places if p.on_device} == {("/place/bad.cu", line) for line in lines}
+    if tool != "racecheck":
+        places = [(p.path, p.line) for p in host_frames(first) if p.path.endswith("bad.cu")]
+        assert (
+            len(places) == 1 and places[0][0] == "bad.cu"
+        )  # main, not the function that the compiler made for the launch
+        same = {identity(r, lambda path, line: f"{path}:{line}" if "bad.cu" in path else "") for r in reports[:2]}
+        assert len(same) == 1  # two threads, one report
+
+
+def test_a_launch_that_went_to_another_stream_is_the_same_launch(world: World) -> None:
+    world.write(0, "main.cu", SOURCE + "  fill<<<1, 64>>>(p);\n")
+    world.write(1, "main.cu", SOURCE + "  fill<<<1, 64, 0, stream>>>(p);\n")
+    for which in (0, 1):
+        world.reports(which, "memcheck", record(3, host=5))
+    assert world.judge("memcheck").findings[0].baseline
+
+
+def test_more_reports_than_are_kept_of_the_original_prove_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sanitizer, "MOST", 2)
+    world.reports(0, "memcheck", record(3), record(3))
+    world.reports(1, "memcheck", record(2))
+    assert world.judge("memcheck").state is GateState.INCONCLUSIVE
 
 
 def test_documents_that_declare_entities_are_refused() -> None:
