@@ -24,8 +24,8 @@ _HOST = ("Host", "MallocManaged", "MemAllocManaged")
 
 @dataclass(frozen=True)
 class Measured:
-    """What there is to hold against the bounds: the invocations and the CUDA spans of the timed runs (seconds), the speedup of
-    the governing figure, and a full trace."""
+    """What there is to hold against the bounds: the invocations of the timed runs (seconds), or, where the whole program is one
+    invocation, their CUDA spans; the speedup of the governing figure, and a full trace."""
 
     invocations: Sequence[float] = ()
     spans: Sequence[float] = ()
@@ -73,7 +73,6 @@ def _latency(bound: Bound, contract: Contract, measured: Measured) -> tuple[floa
         return value, "" if value is not None else few
     if contract.scope or not measured.spans:
         return None, measured.why_no_invocations or "latency was not measured"
-    # a whole program without a loop around its device work is one invocation: its CUDA span
     value = statistic(measured.spans, bound.statistic)
     return value, "" if value is not None else f"{len(measured.spans)} runs are too few for {bound.statistic}"
 

@@ -11,7 +11,7 @@ from stitchcuda.gpu_validate.invocations import Starts, latencies, statistic
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.trace.measures import cuda_span, gpu_busy, reading
 
-CALL_SECONDS = 3e-6  # the most that tracing costs a call in a timed run, with the record of its device operation
+CALL_SECONDS = 2e-6  # twice what tracing costs a call in a timed run on an H200 (benchmarks/results/tracer_h200.json)
 JUDGED = ("latency", "cuda_span", "wall")
 FIGURES = (*JUDGED, "gpu_busy")  # busy time informs: work that overlaps may take longer and still end sooner
 
@@ -46,7 +46,7 @@ def figures_of(shown: Shown, starts: Starts, chosen: str) -> Figures:
         seconds["gpu_busy"] = busy / 1e9
     found = latencies(trace, starts)
     if found.seconds:
-        each = read / len(starts.starts)
+        each = read / len(starts.spans)
         value = statistic(found.seconds, chosen)
         if value is None:
             missing["latency"] = f"{len(found.seconds)} invocations are too few for {chosen}"
@@ -54,7 +54,7 @@ def figures_of(shown: Shown, starts: Starts, chosen: str) -> Figures:
             seconds["latency"] = value - each
     else:
         missing["latency"] = found.reason
-    took = tuple(s - read / len(starts.starts) for s in found.seconds)
+    took = tuple(s - read / len(starts.spans) for s in found.seconds)
     return Figures(seconds, len(trace.calls), took, missing)
 
 

@@ -31,6 +31,7 @@ from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, RunTraced, cases
+from stitchcuda.gpu_validate.source_loops import source_loops
 from stitchcuda.gpu_validate.statistics import LOOKS
 from stitchcuda.gpu_validate.trace.library import NoTracer
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -223,7 +224,11 @@ class Hub:
         runs = [figures_of(s, starts, chosen) for s in shown[1:]]
         measured = {name: {"baseline": median(values)} for name in FIGURES if (values := _values(runs, name))}
         numbers = Measured(
-            [s for r in runs for s in r.invocations], _values(runs, "cuda_span"), None, results.full, starts.reason
+            [s for r in runs for s in r.invocations],
+            _values(runs, "cuda_span") if starts.once else (),
+            None,
+            results.full,
+            starts.reason,
         )
         return BaselineMeasured("", measured, bound_results(self.contract, numbers), results.full)
 
@@ -282,11 +287,12 @@ class Hub:
     def starts(self) -> Starts:
         full = self._results.full if self._results else None
         if self._starts is None:
-            self._starts = Starts(reason="there is no full trace") if full is None else self.starts_of(full)
+            missing = Starts(reason="there is no full trace")
+            self._starts = missing if full is None else self.starts_of(full, self.analysis())
         return self._starts
 
-    def starts_of(self, full: Trace) -> Starts:
-        return find_starts(full, self.contract.scope)
+    def starts_of(self, full: Trace, analysis: Analysis) -> Starts:
+        return find_starts(full, source_loops(analysis, self.contract.scope), self.contract.scope)
 
     def tell(self, sentence: str) -> None:
         self._progress(Progress(self._gate, sentence))
@@ -419,7 +425,9 @@ class _Judgement:
             raise _Skip(
                 "the build is the same program, byte for byte: there is nothing to gain", GateState.INCONCLUSIVE
             )
-        starts = Starts(reason="there is no full trace") if shown.full is None else self._hub.starts_of(shown.full)
+        starts = Starts(reason="there is no full trace")
+        if shown.full is not None and self._after is not None:
+            starts = self._hub.starts_of(shown.full, self._after)
         self._latency = latency(
             Side(self._hub.room(before), self._hub.starts()),
             Side(self._hub.room(after), starts),
@@ -455,7 +463,8 @@ class _Judgement:
         governs = found.result.evidence.get("governing")
         why = dict(found.result.evidence.get("missing", {})).get("latency", "")
         speedup = found.speedup.get(str(governs))
-        return bound_results(self._hub.contract, Measured(found.invocations, found.spans, speedup, full, why))
+        spans = found.spans if self._hub.starts().once else ()
+        return bound_results(self._hub.contract, Measured(found.invocations, spans, speedup, full, why))
 
 
 def _values(runs: list[Figures], name: str) -> list[float]:

@@ -1,9 +1,9 @@
 """Latency of one invocation, from traces.
 
-An invocation is one iteration of the outermost loop around device work (or of the calls of the scope function). Where it starts is
-read off a full trace, which has source lines: a call site that runs once an iteration comes N times, and all those sites come
-in the same order N times. The starts are call numbers, and the same binary makes the same calls in every run, so they hold for
-the timing runs too; a run with another number of calls tells nothing.
+An invocation is one iteration of the outermost loop around device work, or one call of the scope function. Which calls stand in
+that loop directly, and not in one inside it, the source tells (`source_loops.py`); where the iterations start is read off a full
+trace: those calls come N times, in turns. The starts are call numbers, and the same binary makes the same calls in every run,
+so they hold for the timing runs too; a run with another number of calls tells nothing.
 
 It lasts from its first operation's call to the return of its last host wait: the moment at which the host can rely on the
 results. Without a wait behind its last operation it ends with that operation on the device, when the trace has it.
@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import ceil
 
+from stitchcuda.gpu_validate.source_loops import SourceLoops
 from stitchcuda.gpu_validate.trace.measures import blocks
 from stitchcuda.gpu_validate.trace.model import Call, Trace
 
@@ -29,13 +30,13 @@ _LAUNCHES = re.compile(r"cu(?:da)?(?:Launch(?!HostFunc)|GraphLaunch)")
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Call numbers at which invocations start, and `end`, the number after the last one's last call. Without any, `reason` says
-    why and the whole program counts as one invocation."""
+    """The invocations as call numbers: of the first call, and after the last one. Without any, `reason` says why; `once`: because
+    the program as a whole is one invocation."""
 
-    starts: tuple[int, ...] = ()
-    end: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
     calls: int = 0  # of the traced run
     reason: str = ""
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,42 +47,52 @@ class Latencies:
     reason: str = ""
 
 
-def find_starts(trace: Trace, scope: Sequence[str] = ()) -> Starts:
-    """The invocations of a full trace. `scope` names functions: only what runs inside one of them counts."""
+def find_starts(trace: Trace, loops: SourceLoops, scope: Sequence[str] = ()) -> Starts:
+    """The invocations of a full trace. `scope` names functions: only what runs inside one of them counts, and `loops` are those
+    in there."""
     if trace.mode != "full" or trace.dropped:
         return Starts(reason="the trace is not complete")
+    if not scope and not loops.any_loop:
+        return Starts(reason="there is no loop around device work: the program is one invocation", once=True)
     calls = [c for c in trace.calls if _ISSUES.match(c.api) or blocks(c)]
     if scope:
         calls = [c for c in calls if any(_names(scope, site.function) for site in c.sites)]
         if not calls:
-            return Starts(reason=f"no traced call lies inside {' or '.join(scope)}")
-    keys = [_key(c) for c in calls]
+            return Starts(reason=f"no traced call lies inside {' or '.join(scope)} (built with -g?)")
+    direct = {0 if scope else 1}
     places: dict[object, list[int]] = defaultdict(list)
-    for place, key in enumerate(keys):
-        places[key].append(place)
+    keys = [_key(c) for c in calls]
+    for place, call in enumerate(calls):
+        if loops.depths(call) == direct:
+            places[keys[place]].append(place)
     launches = [i for i, c in enumerate(calls) if _LAUNCHES.match(c.api)]
+    marks = [found for found in places.values() if _LAUNCHES.match(calls[found[0]].api)]
+    if marks and all(len(found) == 1 for found in marks):
+        if scope:
+            return Starts(((calls[0].index, calls[-1].index + 1),), len(trace.calls))
+        return Starts(reason="the loop around the device work ran once: the program is one invocation", once=True)
     best: tuple[int, list[int], int] | None = None  # launches inside, starts, end
     for starts, end in _loops(keys, places):
         inside = sum(starts[0] <= i < end for i in launches)
-        if best is None or inside > best[0]:  # an inner loop of the same reach comes later and is not better
+        if best is None or inside > best[0]:
             best = (inside, starts, end)
     if best is None or best[0] < _LEAST_SHARE * len(launches) or best[0] == 0:
-        return Starts(reason="no loop around most of the launches repeats the same calls")
+        return Starts(reason="where iterations of the outermost loop start cannot be told from the trace")
     _, starts, end = best
-    return Starts(tuple(calls[i].index for i in starts), calls[end - 1].index + 1, len(trace.calls))
+    bounds = pairwise([*starts, end])
+    return Starts(tuple((calls[a].index, calls[b - 1].index + 1) for a, b in bounds), len(trace.calls))
 
 
 def latencies(trace: Trace, starts: Starts) -> Latencies:
     """Seconds of every invocation of a run of the same binary."""
-    if not starts.starts:
+    if not starts.spans:
         return Latencies(reason=starts.reason)
     if len(trace.calls) != starts.calls:
         return Latencies(reason=f"a run made {len(trace.calls)} calls where another made {starts.calls}")
     ends = {op.correlation: op.end for op in trace.ops}
-    bounds = [*starts.starts, starts.end]
     by_index = sorted(trace.calls, key=lambda call: call.index)
     out = []
-    for first, after in pairwise(bounds):
+    for first, after in starts.spans:
         took = _latency(by_index[first:after], ends)
         if took is None:
             return Latencies(reason="nothing waits for the last operation of an invocation")

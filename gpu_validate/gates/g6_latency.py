@@ -106,8 +106,6 @@ def latency(
                 decision = work.decide(last)
                 if decision is not None:
                     break
-            elif left <= 0:
-                break
     except _Unusable as error:
         state_ = GateState.FAILED if error.failed else GateState.INCONCLUSIVE
         found = (GateFinding(str(error)),) if error.failed else ()
@@ -233,7 +231,7 @@ class _Measurement:
         """The blocks of one figure. What the baseline pays more for tracing is taken off it; an invocation pays its share."""
         gain = 0.0 if name == "gpu_busy" else tracing_gain(self._side("A"), self._side("B"))
         if name == "latency":
-            gain /= max(1, len(self._sides["A"].starts.starts))
+            gain /= max(1, len(self._sides["A"].starts.spans))
         out = []
         for block in self._blocks:
             a = [f.seconds[name] - gain for f in block["A"]]
