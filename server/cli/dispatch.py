@@ -47,6 +47,7 @@ COMMANDS = (
     Command("graph", "print the execution graph: what runs, on which stream, after what"),
     Command("stitch", "from an intent to a validated, faster version of a program"),
     Command("runs", "past runs of stitch: show, apply a choice of units, revert, replay"),
+    Command("contract", "what a request in plain words asks for, and what it leaves open"),
     Command("explain", "what a finding means, why it matters and what to do"),
     Command("validate", "is a changed program still right, and really faster than the original"),
     Command("trace", "run a program and tell its CUDA calls and device operations"),
@@ -137,7 +138,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "stitchcuda",
         usage="stitchcuda COMMAND [ARGUMENTS...]",
-        description="Understands whole CUDA programs and finds host-side synchronisation hazards.",
+        description="Understands whole CUDA programs: finds hazards, shows what runs, stitches validated faster versions.",
         epilog=f"commands:\n{lines}\n\n`stitchcuda COMMAND --help` describes one command.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )

@@ -11,8 +11,8 @@ from stitchcuda.gpu_validate.capabilities import Capability, probe
 from stitchcuda.server.cli.dispatch import version
 
 NOT_NEEDED = """\
-Static analysis (check, graph, lsp) needs none of these. What most of them are for, proposing and validating faster
-programs, is not in this version."""
+Static analysis (check, graph, lsp) and proofs (stitch --no-run) need none of these. Building, running and measuring
+versions (stitch, validate, trace) needs nvcc, a GPU and CUPTI; what is missing leaves gates untested, and that is said."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

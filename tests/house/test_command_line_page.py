@@ -78,6 +78,13 @@ def test_doctor(capsys: pytest.CaptureFixture[str]) -> None:
     assert names == set(re.split(r", | or ", row))
 
 
+def test_stitch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "a.cu").write_text(SOURCE, encoding="utf-8")
+    words = ["stitch", str(tmp_path / "a.cu"), "--no-run", "--progress", "none", "--format", "json"]
+    assert set(printed(words, capsys)) == envelope("stitch")
+
+
 @pytest.mark.parametrize("code", ["0", "1", "2", "130", "141"])
 def test_every_exit_code_has_its_row(code: str) -> None:
     assert re.search(rf"^\| {code} \| ", section("Exit codes"), re.MULTILINE)
