@@ -9,11 +9,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
@@ -26,13 +25,13 @@ from stitchcuda.gpu_validate.figures import FIGURES, Figures, chosen_statistic, 
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Side, latency
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
-from stitchcuda.gpu_validate.machine_state import MachineState
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
-from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, RunTraced, cases
+from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, cases
 from stitchcuda.gpu_validate.source_loops import source_loops
 from stitchcuda.gpu_validate.statistics import LOOKS
+from stitchcuda.gpu_validate.tools import Builds, Tools
 from stitchcuda.gpu_validate.trace.library import NoTracer
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import (
@@ -54,64 +53,6 @@ _NOT_YET = {
     "G7": "saturation is not measured in this version",
 }
 _MEASURING_RUNS = 5  # of the original alone
-
-
-class Builds(Protocol):
-    """`building.builder.Builder`."""
-
-    def build(self, version: Version) -> Built | BuildFailed: ...
-
-    def placed(self, built: Built) -> AbstractContextManager[Path]: ...
-
-
-class MemoryGate(Protocol):
-    """G4: what the sanitizer reports of the candidate and not of the original (`gates.g4_memory.MemoryCheck`). `same_launches`:
-    whether both were seen to launch the same kernels alike, None when that is not known."""
-
-    def __call__(
-        self,
-        builder: Builds,
-        baseline: Built,
-        candidate: Built,
-        project: Project,
-        tools: tuple[str, ...],
-        case: Case,
-        same_launches: bool | None,
-        *,
-        scratch: Path,
-        cancelled: Callable[[], bool],
-    ) -> GateResult: ...
-
-
-class MakesBuilder(Protocol):
-    """Makes what builds the versions of one program, `arch` for the contract's architecture."""
-
-    def __call__(
-        self,
-        baseline: Version,
-        project: Project,
-        *,
-        scratch: Path,
-        arch: str | None,
-        cancel: Callable[[], bool],
-    ) -> Builds: ...
-
-
-@dataclass(frozen=True)
-class Tools:
-    """What the hub uses of the machine. `library` raises NoTracer; `gpu` says why nothing can be run on a GPU, "" when it
-    can."""
-
-    analyse: Callable[[Version], Analysis]
-    structure: Callable[[Analysis, Analysis], GateResult]
-    order: Callable[[Analysis, Analysis, Declared], GateResult]
-    builder: MakesBuilder
-    build: Callable[[Built | BuildFailed, Built | BuildFailed], GateResult]
-    memory: MemoryGate
-    run_traced: RunTraced
-    library: Callable[[], Path]
-    gpu: Callable[[], str]
-    machine: Callable[[], MachineState]
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from stitchcuda.gpu_validate.gates.g1_order import g1
 from stitchcuda.gpu_validate.gates.g2_build import g2
 from stitchcuda.gpu_validate.gates.g4_memory import MemoryCheck
 from stitchcuda.gpu_validate.health import probe_gpu
-from stitchcuda.gpu_validate.hub import Builds, Tools
 from stitchcuda.gpu_validate.machine_state import read_machine
 from stitchcuda.gpu_validate.runs import Case
 from stitchcuda.gpu_validate.toolchain import find_nvcc, find_sanitizer
+from stitchcuda.gpu_validate.tools import Builds, Tools
 from stitchcuda.gpu_validate.trace.library import tracer_library
 from stitchcuda.gpu_validate.trace.session import run_traced
 from stitchcuda.gpu_validate.verdict import GateResult
