@@ -236,9 +236,12 @@ class _Search:
         waits = [op for op in line.ops if op.site in self.candidates]
         for reliance in reliances(line, lost, entry.observed):
             self._blame(line, waits, reliance.op, reliance.work, without, reliance.reason)
+        if any(op.site not in self.candidates for op in waits):
+            return  # what remains is looked at with these waits back in place
         for wait in waits:
             self._seen_by_host(line, without, wait)
-        self._errors(entry, without)
+        if all(op.site in self.candidates for op in waits):
+            self._errors(entry)
 
     def _blame(self, line: Timeline, waits: list[Op], op: int, work: int, without: Timeline, reason: str) -> None:
         """Keeps the last waits that made this work complete for that op."""
@@ -270,7 +273,7 @@ class _Search:
         if later is None or not region_is_plain(given, wait, line.ops[later.id], work):
             self._keep(wait.site, line.ops[shown[0][0]].site, f"the host may use {shown[0][1]} behind it")
 
-    def _errors(self, entry: _Entry, without: Timeline) -> None:
+    def _errors(self, entry: _Entry) -> None:
         """An error that a removed check would have reported is reported by a later one, on every path to the end."""
         program = self.situation.analysis.program
         line = entry.with_waits

@@ -84,7 +84,9 @@ def statements(body: Body, span: Span) -> list[tuple[Stmt, Stmt]]:
     node: Stmt | Expr | None = body.function.body
     while node is not None:
         inner = next((c for c in children(node) if contains(c.span, span)), None)
-        if inner is not None and isinstance(node, (Block, Case)) and _is_statement(inner):
+        # A block with its statement's own span is the body of a macro: `if (x) CHECK(f());` has no block of the user's.
+        written = isinstance(node, (Block, Case)) and inner is not None and inner.span != node.span
+        if inner is not None and written and _is_statement(inner):
             found.append((inner, node))  # type: ignore[arg-type]
         node = inner
     # A macro that expands to `do { ... } while (0)` is one statement to its user: only the first with a span counts.
