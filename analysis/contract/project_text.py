@@ -40,7 +40,7 @@ def parse_project(text: str, *, pyproject: bool = False) -> tuple[Project, tuple
     """Never raises. A key with a problem has its default."""
     try:
         table: Any = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # beside TOMLDecodeError: integers of thousands of digits
         return Project(), (ProjectProblem("", f"no TOML: {error}"),)
     if pyproject:
         tool = table.get("tool", {})
@@ -135,7 +135,7 @@ def _expressions(value: object) -> tuple[str, ...]:
     for text in _texts(value):
         try:
             re.compile(text)
-        except re.error as error:
+        except (re.error, OverflowError, RecursionError) as error:
             raise ValueError(f"regular expressions ({error})") from None
     return _texts(value)
 
