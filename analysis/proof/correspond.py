@@ -62,6 +62,7 @@ class Correspondence:
     before: Analysis
     after: Analysis
     changed: dict[str, Changed] = field(default_factory=dict)
+    added: dict[str, Side] = field(default_factory=dict)  # host functions of the changed version alone
     spans: dict[str, dict[Span, Span]] = field(default_factory=dict)
     includes: tuple[tuple[str, str, int], ...] = ()  # added: path, name as written, line
 
@@ -127,14 +128,16 @@ def _compare_file(both: Correspondence, old: Trees, new: Trees, path: str) -> li
         raise Unlike(ProofFinding("changes in Python programs are not compared", path, 1))
     functions = {u: f for u, f in both.before.program.functions.items() if f.path == path}
     others = {u: f for u, f in both.after.program.functions.items() if f.path == path}
-    for uid in [*others, *functions]:
-        if uid not in functions or uid not in others:
-            owner, side = (others[uid], both.after) if uid in others else (functions[uid], both.before)
-            what = f"function `{owner.qualified}` was {'added' if uid in others else 'removed'}"
-            raise Unlike(ProofFinding(what, path, line_of(side, path, owner.base), uid in functions))
+    for uid, function in functions.items():
+        if uid not in others:
+            what = f"function `{function.qualified}` was removed"
+            raise Unlike(ProofFinding(what, path, line_of(both.before, path, function.base), True))
+    added = [f for uid, f in others.items() if uid not in functions]
+    for function in added:
+        both.added[function.uid] = side_of(both.after, new, function)
     changed = [u for u in functions if _text(both.before, functions[u]) != _text(both.after, others[u])]
-    old_rest, old_includes = _outside(*old.of(path), [functions[u] for u in changed])
-    new_rest, new_includes = _outside(*new.of(path), [others[u] for u in changed])
+    old_rest, old_includes = _outside(*old.of(path), [functions[u] for u in changed], [])
+    new_rest, new_includes = _outside(*new.of(path), [others[u] for u in changed], added)
     for k, token in enumerate(new_rest):
         if k >= len(old_rest) or old_rest[k].text != token.text:
             raise Unlike(
@@ -152,33 +155,37 @@ def _text(analysis: Analysis, function: Function) -> bytes:
     return analysis.sources[function.path][function.base : function.base + function.span[1]]
 
 
-def _outside(root: Node, text: bytes, functions: list[Function]) -> tuple[list[Token], list[Token]]:
-    """The tokens that belong to none of the functions (each stands as one mark), and the includes."""
+def _outside(
+    root: Node, text: bytes, functions: list[Function], left_out: list[Function]
+) -> tuple[list[Token], list[Token]]:
+    """The tokens that belong to none of the functions (each of `functions` stands as one mark), and the includes."""
     ranges = sorted((f.base, f.base + f.span[1], f.uid) for f in functions)
+    ranges += [(f.base, f.base + f.span[1], "") for f in left_out]
+    ranges.sort()
     rest: list[Token] = []
     includes: list[Token] = []
-    for child in _top(root, ranges):
+    for child in _top(root):
         if child.type == "preproc_include":
-            includes.append(
-                Token(text[child.start_byte : child.end_byte].decode(errors="replace").strip(), child.start_byte, 0)
-            )
+            written = text[child.start_byte : child.end_byte].decode(errors="replace").strip()
+            includes.append(Token(written, child.start_byte, child.end_byte))
             continue
         at = child.start_byte
         for start, end, uid in ranges:
             if start >= child.end_byte or end <= at:
                 continue
             rest += tokens_of(child, text, at, start)
-            rest.append(Token(f"\0{uid}", start, end))
+            if uid:
+                rest.append(Token(f"\0{uid}", start, end))
             at = end
         rest += tokens_of(child, text, at, child.end_byte)
     return rest, includes
 
 
-def _top(root: Node, ranges: list[tuple[int, int, str]]) -> Iterator[Node]:
+def _top(root: Node) -> Iterator[Node]:
     """The top-level items; what an include guard holds counts as such."""
     for child in root.children:
         if child.type in ("preproc_ifdef", "preproc_if"):
-            yield from _top(child, ranges)
+            yield from _top(child)
         else:
             yield child
 

@@ -7,6 +7,7 @@ whole to a function of the program; otherwise the host computes with something e
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 
@@ -48,7 +49,8 @@ _WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC
 _ORDER = frozenset({ApiKind.EVENT_CREATE, ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT, ApiKind.EVENT_DESTROY})
 _GO = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.COPY}
 _COME = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE}
-_POOL_SETTINGS = frozenset({"cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"})  # keep memory, order nothing
+# They keep memory, and order nothing.
+_POOL_SETTINGS = frozenset({"cudaGetDevice", "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"})
 _HANDLES = frozenset({"cudaMemPool_t", "cudaEvent_t"})
 _KEYS = {ApiKind.ALLOC: ("out",), ApiKind.FREE: ("ptr",), ApiKind.COPY: ("dst", "src")}  # by what two calls are paired
 _NEW_ROLES = frozenset({"stream"})
@@ -64,7 +66,31 @@ def unmodelled(both: Correspondence) -> list[ProofFinding]:
         for slot in changed.slots:
             found += _slot(both, changed, slot, names_before, names_after)
         found += _mentions(both, changed, names_before, names_after)
+    for side in both.added.values():
+        found += _added(both, side)
     return found
+
+
+def _added(both: Correspondence, side: Side) -> Iterator[ProofFinding]:
+    """A function that the original lacks: one that takes and gives nothing and only calls what may be added."""
+    f = side.function
+    word = re.compile(rb"\b" + f.name.encode() + rb"\b")
+    plain = (
+        f.space == "host"
+        and not (f.record or f.template or f.params or f.has_error)
+        and f.returns.name == "void"
+        and not f.returns.pointer
+        and f.body is not None
+        and not any(word.search(text) for text in both.before.sources.values())
+    )
+    if not plain or [t.text for t in side.body.glue if t.start >= f.base + (f.body.span[0] if f.body else 0)] != [
+        "{",
+        "}",
+    ]:
+        yield ProofFinding(f"function `{f.qualified}` was added", f.path, line_of(both.after, f.path, f.base))
+        return
+    for piece in side.body.pieces:
+        yield from _alone(both, side, piece, shape_of(both.after.program, side, piece), set(), original=False)
 
 
 # ----------------------------------------------------------------------------------------------------------- signatures
@@ -164,6 +190,10 @@ def _alone(
             return
         if fresh and is_number(node.type) and node.init is not None and _constant(node.init):
             return
+    elif isinstance(node, Call):
+        uid = followed(both.after.program, side.function.path, node)
+        if not original and uid in both.added and not node.args:
+            return
     elif piece.words == (";",):
         return
     analysis = both.before if original else both.after
@@ -173,7 +203,10 @@ def _alone(
 
 def _mentioned(both: Correspondence, side: Side, name: str) -> bool:
     """The original of a function names something so: another declaration would hide it."""
-    before = both.changed[side.function.uid].before.body
+    changed = both.changed.get(side.function.uid)
+    if changed is None:
+        return False
+    before = changed.before.body
     return name in before.words or any(name in p.words for p in before.pieces)
 
 
@@ -230,16 +263,18 @@ def _replaced(
         if fine:
             both.map(function.uid, a, b)
     elif isinstance(a, Declare) and isinstance(b, Declare) and isinstance(a.init, Call) and isinstance(b.init, Call):
+        kept = a.name == b.name and _type(a.type) == _type(b.type)
         fine = (
-            (is_vector(a.type) or is_pointer(a.type))
-            and is_pointer(b.type)
+            (kept or ((is_vector(a.type) or is_pointer(a.type)) and is_pointer(b.type)))
             and followed(both.before.program, function.path, a.init) is not None
             and pure_parts((*a.init.args, *b.init.args))
             and _same_arguments(changed, a.init.args, b.init.args)
         )
-        if fine:
+        if fine and not kept:
             names_before.add(a.name)
             names_after.add(b.name)
+        if fine:
+            both.map(function.uid, a, b)
             both.map(function.uid, a.init, b.init)
     elif isinstance(a, Return) and isinstance(b, Return):
         fine = (

@@ -86,7 +86,7 @@ def _proof(account: Account, declared: Declared) -> Proof:
 def _compare_entries(both: Correspondence, declared: Declared, account: Account) -> None:
     before, after = both.before.program, both.after.program
     if not both.changed:
-        return  # the same text
+        return  # the same text, but for a function that nobody calls
     if set(before.entries) != set(after.entries):
         odd = min(set(before.entries) ^ set(after.entries))
         account.unknown.append(
