@@ -145,6 +145,8 @@ class _Measurement:
         result = against(self._observed.expected, shown, self._declared if side == "B" else Declared())
         if result.failures:
             raise _Unusable(f"a timed run of {whose} differs: {result.failures[0].what}", failed=side == "B")
+        if result.unknown:
+            raise _Unusable(f"a timed run of {whose} cannot be compared: {result.unknown[0]}")
         if shown.trace is None or shown.trace.dropped:
             raise _Unusable(f"the tracer brought nothing complete back from a timed run of {whose}")
         return figures_of(shown, self._sides[side].starts, self._statistic)

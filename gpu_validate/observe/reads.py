@@ -55,8 +55,13 @@ def compare_reads(expected: Expected, found: Sequence[HostRead], may_drop: bool)
         return ReadResult(ReadState.UNKNOWN, 0, expected.problem)
     got = [(read.bytes, read.digest or None) for read in found]
     wanted = list(expected.reads)
+    if wanted and not got:
+        return ReadResult(ReadState.UNKNOWN, 0, "it reads no buffer back any more, so that none can be compared")
     if len(got) == len(wanted):
         wrong = next((i for i, (a, b) in enumerate(zip(wanted, got, strict=True)) if not _fits(a, b)), None)
+        lost = next((i for i, (a, b) in enumerate(zip(wanted, got, strict=True)) if a[1] and not b[1]), None)
+        if wrong is None and lost is not None:
+            return _unread(lost, got[lost])
         if wrong is None:
             return ReadResult(ReadState.EQUAL, _known(wanted, got))
         if Counter(wanted) == Counter(got):
@@ -74,6 +79,8 @@ def _subsequence(wanted: list[tuple[int, str | None]], got: list[tuple[int, str 
     contents are preferred, from the end: what stays after a change is the later part of what was read."""
     at, compared = len(wanted), 0
     for i in range(len(got) - 1, -1, -1):
+        if got[i][1] is None:
+            return _unread(i, got[i])
         known = next((k for k in range(at - 1, -1, -1) if got[i][1] is not None and wanted[k] == got[i]), None)
         place = (
             known if known is not None else next((k for k in range(at - 1, -1, -1) if _fits(wanted[k], got[i])), None)
@@ -84,6 +91,12 @@ def _subsequence(wanted: list[tuple[int, str | None]], got: list[tuple[int, str 
         compared += known is not None
         at = place
     return ReadResult(ReadState.FEWER, compared, f"{len(got)} of the baseline's {len(wanted)} reads")
+
+
+def _unread(at: int, got: tuple[int, str | None]) -> ReadResult:
+    return ReadResult(
+        ReadState.UNKNOWN, 0, f"the contents of read {at + 1} ({got[0]} bytes) could not be read in time", at
+    )
 
 
 def _fits(wanted: tuple[int, str | None], got: tuple[int, str | None]) -> bool:

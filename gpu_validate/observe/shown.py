@@ -218,7 +218,7 @@ def _no_reads(run: Shown, whose: str) -> str:
         return f"the tracer brought nothing back from {whose}'s run"
     if run.trace.dropped:
         return f"{run.trace.dropped} records of {whose}'s trace were lost"
-    return ""
+    return f"the trace of {whose} is not whole: {run.trace.problems[0]}" if run.trace.problems else ""
 
 
 def _file(name: str, runs: Sequence[Shown], observe: ObserveSection, tolerance: Tolerance) -> Template | str | None:

@@ -75,11 +75,12 @@ def test_a_copy_that_was_declared_superfluous_may_go_but_not_the_last_one(tmp_pa
     assert judge(tmp_path, GOOD, changed((both, "read(total)")), declared=fewer).state is GateState.PASSED
 
 
-def test_no_buffer_at_all_leaves_only_what_is_printed(tmp_path: Path) -> None:
+def test_no_buffer_at_all_is_never_a_pass(tmp_path: Path) -> None:
     fewer = Declared(("keep-resident",), copies=May.FEWER)
-    silent = changed(('print("sum", total)', 'print("done")'))
-    none = changed(("read(total // 2); read(total)", "pass"), source=silent)
-    assert judge(tmp_path, silent, none, declared=fewer).state is GateState.UNTESTED
+    none = changed(("read(total // 2); read(total)", "pass"))
+    assert judge(tmp_path, GOOD, none, declared=fewer).state is GateState.INCONCLUSIVE
+    silent = changed(('print("sum", total)', 'print("done")'), source=none)
+    assert judge(tmp_path, silent, silent).state is GateState.UNTESTED
 
 
 def test_results_that_vary_in_the_original_prove_nothing(tmp_path: Path) -> None:
@@ -115,6 +116,11 @@ def test_a_lucky_race_shows_when_its_stream_is_held_back(tmp_path: Path) -> None
 def test_an_original_that_does_not_run_is_not_the_candidate_s_fault(tmp_path: Path) -> None:
     result = judge(tmp_path, changed(("\nend()", "\nos.abort()")), GOOD)
     assert result.state is GateState.INCONCLUSIVE and "the original" in result.reason
+
+
+def test_a_buffer_whose_contents_were_not_seen_is_no_pass(tmp_path: Path) -> None:
+    unseen = changed(("read(total)", 'read("")'))
+    assert judge(tmp_path, GOOD, unseen).state is GateState.INCONCLUSIVE
 
 
 def test_a_missing_trace_is_no_pass(tmp_path: Path) -> None:
