@@ -87,7 +87,7 @@ def move(given: RuleInput, lines: Sequence[Timeline], made: Lifetime) -> Move | 
     for mention in mentions(function, made.pointer):
         if not edits.contains(loop.span, mention.span):
             return Unfit(Site(function.uid, function.path, mention.span), f"`{made.pointer}` is used outside the loop")
-    for piece in (*pieces, *([declaration] if inside else [])):
+    for piece in (loop, *pieces, *([declaration] if inside else [])):
         if not _whole_lines(body, piece.span):
             return Unfit(site, "other code stands on the same lines")
     for line in lines:

@@ -95,12 +95,15 @@ def _placed(given: RuleInput, body: Body, statement: Stmt, model: Body) -> Setup
     ]
     definition = _above_comments(text, _line_start(text, body.function.base))
     at = body.function.base + edits.extent(body, statement.span)[0]
-    call = _above_comments(text, _line_start(text, at))
     lead = text[_line_start(text, at) : at].decode()
-    made = [
-        TextEdit(path, definition, definition, newline.join(lines).encode()),
-        TextEdit(path, call, call, f"{lead}{name}();{newline}".encode()),
-    ]
+    if lead.strip():  # other code stands before it on its line
+        call = TextEdit(path, at, at, f"{name}(); ".encode())
+    else:
+        start = _above_comments(text, _line_start(text, at))
+        call = TextEdit(path, start, start, f"{lead}{name}();{newline}".encode())
+    if definition and text[_line_start(text, definition - 1) : definition].strip():
+        lines.insert(0, "")
+    made = [TextEdit(path, definition, definition, newline.join(lines).encode()), call]
     if include is not None:
         where = _include_place(text, include)
         made.insert(0, TextEdit(path, where, where, f'#include "{include}"{newline}'.encode()))
