@@ -58,6 +58,7 @@ class Expectation:
     work: tuple[Work, ...]
     errors: frozenset[tuple[str, int]]  # API calls that fail in the baseline as well
     tolerance: Tolerance
+    left_behind: int = 0  # processes that are there still when the program has ended
     faults: tuple[str, ...] = ()
 
 
@@ -94,6 +95,7 @@ def expectation(runs: Sequence[Shown], observe: ObserveSection, tolerance: Toler
         work=tuple(work_of(t) for t in traces if t.mode == "full" and not t.dropped),
         errors=frozenset((c.api, c.status) for t in traces for c in t.calls if c.status),
         tolerance=tolerance,
+        left_behind=max(run.ended.left_behind for run in runs),
         faults=tuple(dict.fromkeys(faults)),
     )
 
@@ -108,6 +110,8 @@ def against(wanted: Expectation, run: Shown, declared: Declared) -> Compared:
     counts: dict[str, int] = {}
     if run.ended.code != wanted.code:
         failures.append(GateFinding(f"the program {run.ended.describe()}; the baseline ends with {wanted.code}"))
+    if run.ended.left_behind > wanted.left_behind:  # what they still do is in no time and no result (row 1)
+        failures.append(GateFinding(f"{run.ended.left_behind} of its processes were there still when it had ended"))
     if run.trace is not None:
         failures += _errors(wanted, run.trace)
     texts = [("stdout", wanted.stdout, run.ended.stdout), ("stderr", wanted.stderr, run.ended.stderr)]

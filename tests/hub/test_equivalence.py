@@ -57,6 +57,7 @@ def test_the_same_program_passes_and_the_evidence_says_on_what(tmp_path: Path) -
         ("end()", "os.abort()", "signal"),
         ("end()", "time.sleep(60)", "limit of seconds"),
         ("end()", 'gpu["failing"].append("cudaLaunchKernel"); end()', "cudaLaunchKernel fails with error 9"),
+        ("end()", "os.fork() or time.sleep(60); end()", "processes were there still"),
         ("end()", 'open("left.bin", "wb").write(b"x"); end()', "left.bin"),
     ],
 )
