@@ -13,7 +13,7 @@ from stitchcuda.agent.outcome import Candidate, Result, Stop
 from stitchcuda.agent.plan import make_blueprint
 from stitchcuda.agent.pricing import pricing
 from stitchcuda.agent.proposing import Analyser
-from stitchcuda.agent.stitching import Machinery, Request
+from stitchcuda.agent.stitching import CannotStart, Machinery, Request
 from stitchcuda.agent.transforms import TRANSFORMS
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
@@ -30,7 +30,7 @@ ANYTHING = Declared(("reference",), May.ANY, May.ANY, May.ANY, May.ANY)
 
 @contextmanager
 def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]) -> Iterator[Machinery]:
-    """What runs a request on this machine. Raises OSError when there is no place for the builds, ValueError for a project or
+    """What runs a request on this machine. Raises CannotStart when there is no place for the builds, and for a project or
     contract that cannot be run."""
     baseline = Version(request.root)
     tools = real_tools()
@@ -55,9 +55,13 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
         named = f"{step.gate} {GATES[step.gate]}" if step.gate else ""
         tell(": ".join(part for part in (named, step.sentence) if part and part != GATES.get(step.gate)) or named)
 
-    with Hub(
-        baseline, request.project, request.contract, switch.tools(), progress=progress, cancelled=cancelled
-    ) as hub:
+    try:
+        hub = Hub(baseline, request.project, request.contract, switch.tools(), progress=progress, cancelled=cancelled)
+    except OSError as error:
+        raise CannotStart(f"{error.filename}: no folder for the builds can be made ({error.strerror})") from None
+    except ValueError as error:
+        raise CannotStart(str(error)) from None
+    with hub:
 
         def measure(version: Version) -> Candidate | None:
             switch.only_measure = True

@@ -21,6 +21,10 @@ from stitchcuda.gpu_validate.verdict import Verdict
 from stitchcuda.gpu_validate.version import Version
 
 
+class CannotStart(Exception):
+    """The machinery cannot be set up for this request. The text is for the user."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What to stitch: a program (a folder or one source file) and what is wanted of it. `seconds` is the time to spend."""
@@ -47,7 +51,7 @@ class Machinery:
 
 
 class MakeMachinery(Protocol):
-    """The machinery of a request, for as long as the context is open."""
+    """The machinery of a request, for as long as the context is open. Raises CannotStart."""
 
     def __call__(
         self, request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]
@@ -81,7 +85,7 @@ def stitch(
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Stitched:
     """Runs the request. `tell` is called with what the hub is doing. Raises JournalError, and what the analysis raises for a
-    file that cannot be read (OSError)."""
+    file that cannot be read (OSError), CannotStart."""
     started = time.monotonic()
     run = journal.start(request.root, stitchcuda=request.stitchcuda)
     run.write("contract.json", contract_to_json(request.contract))

@@ -13,7 +13,7 @@ from stitchcuda.agent.loop import reason_of
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Stop, why_lacking
 from stitchcuda.agent.proposing import declared_of
-from stitchcuda.agent.stitching import Request
+from stitchcuda.agent.stitching import CannotStart, Request
 from stitchcuda.agent.versions import MissingParents, UnitError
 from stitchcuda.analysis.contract.jsonread import SchemaError
 from stitchcuda.analysis.contract.types import contract_from_json
@@ -24,7 +24,7 @@ from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli import applying
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.progress_lines import ProgressLines
-from stitchcuda.server.cli.stitch import Listening
+from stitchcuda.server.cli.stitch import Listening, ended_like_interrupted
 from stitchcuda.server.report import diff, stitched
 from stitchcuda.server.report.verdicts import verdict_text
 
@@ -58,7 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0: done, 1: the choice was rejected, or a replayed version differs, 2: it could not be done."""
     try:
         return _ACTIONS[arguments.action](arguments)
-    except (JournalError, UnitError) as error:
+    except (JournalError, UnitError, CannotStart) as error:
         raise CannotRun(str(error)) from None
 
 
@@ -230,7 +230,10 @@ def _validate(record: Record, chosen: tuple[str, ...]) -> tuple[bool, str] | Non
         return None
 
     try:
-        with real_machinery(Request(record.root, contract, project), progress.step, lambda: False) as machinery:
+        with (
+            ended_like_interrupted(),
+            real_machinery(Request(record.root, contract, project), progress.step, lambda: False) as machinery,
+        ):
             judge = machinery.parts(listener, never).judge
             measured = judge.measure()
             if measured.problem:

@@ -5,17 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FrameType
 
 from stitchcuda.agent import journal
 from stitchcuda.agent.journal import JournalError
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Candidate, Kind
 from stitchcuda.agent.proposing import Proposed
-from stitchcuda.agent.stitching import Request, Stitched, stitch
+from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
 from stitchcuda.analysis.contract.intent import parse_intent
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
@@ -126,11 +129,26 @@ class Listening:
 def run_request(request: Request, progress: ProgressLines) -> Stitched:
     """Runs a request with the real machinery. Raises CannotRun."""
     try:
-        return stitch(request, Listening(progress), real_machinery, tell=progress.step)
-    except JournalError as error:
+        with ended_like_interrupted():
+            return stitch(request, Listening(progress), real_machinery, tell=progress.step)
+    except (JournalError, CannotStart) as error:
         raise CannotRun(str(error)) from None
     finally:
         progress.end()
+
+
+@contextmanager
+def ended_like_interrupted() -> Iterator[None]:
+    """Being told to end is like being interrupted, so that what runs is ended and scratch folders go."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _write(done: Stitched, arguments: argparse.Namespace) -> str:
