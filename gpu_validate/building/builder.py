@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,7 +24,7 @@ from stitchcuda.gpu_validate.building.device_code import plain_name
 from stitchcuda.gpu_validate.building.diagnostics import errors, for_user, read_diagnostics, read_spills, warnings
 from stitchcuda.gpu_validate.building.layout import Layout, lay_out
 from stitchcuda.gpu_validate.building.model import BuildFailed, BuildPlan, Built, Problem, Resources
-from stitchcuda.gpu_validate.building.products import Product, find_program, read_product
+from stitchcuda.gpu_validate.building.products import Product, find_program, read_product, scripts_product
 from stitchcuda.gpu_validate.building.steps import Transcript, Workshop, run_plan
 from stitchcuda.gpu_validate.building.trees import TooLarge, code_files, copy_tree, including, read_text, write_texts
 from stitchcuda.gpu_validate.nvml import NvmlError, read_driver
@@ -54,10 +55,15 @@ class Builder:
         self.arch = arch or local_arch()
         self._cancel = cancel
         self.plan: BuildPlan | Problem = detect(baseline.root, project)
+        inside = self._scratch.is_relative_to(os.path.realpath(baseline.folder))
+        if isinstance(self.plan, BuildPlan) and self.plan.whole_folder and inside:
+            self.plan = Problem(
+                f"the folder for copies, {scratch}, lies in the program's own folder; use one outside of it"
+            )
         self._layout: Layout | None = None
         self._done: dict[str, Built | BuildFailed] = {}
         self._lock = threading.RLock()
-        for name in ("home", "versions", "logs"):
+        for name in ("home", "versions", "logs") if isinstance(self.plan, BuildPlan) else ():
             (self._scratch / name).mkdir(parents=True, exist_ok=True)
 
     def build(self, version: Version) -> Built | BuildFailed:
@@ -153,7 +159,8 @@ class Builder:
         program = find_program(plan, folder, self._place)
         if isinstance(program, str):
             return replace(failed, reason=program)
-        product = read_product(self._place, program, self.arch)
+        python = plan.kind == "python"
+        product = scripts_product(self._place) if python else read_product(self._place, program, self.arch)
         if product.problem:
             return replace(failed, reason=product.problem)
         kept = self._scratch / "versions" / f"{number:03d}-{version.digest}"
@@ -164,7 +171,7 @@ class Builder:
             place=self._place,
             inside=layout.inside,
             shown=str(version.folder),
-            run_command=(str(program),),
+            run_command=(sys.executable, str(program)) if python else (str(program),),
             seconds=time.monotonic() - start,
             warnings=warnings(said),
             resources=_with_spills(product, read_spills(transcript.text), original),
@@ -183,6 +190,8 @@ class Builder:
     def _sees_changes(self, plan: BuildPlan, folder: Path, changed: Sequence[str]) -> bool:
         """Whether building on will compile everything that the changes reach. CMake and our own units follow includes; other
         builds are trusted only with sources that nothing includes."""
+        if plan.kind == "python":
+            return True
         if plan.kind in ("cmake", "units"):
             return all((self.baseline.folder / path).exists() or plan.kind == "cmake" for path in changed)
         if not all(Path(path).suffix.lower() in SOURCES for path in changed):

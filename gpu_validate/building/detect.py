@@ -18,6 +18,7 @@ from stitchcuda.gpu_validate.building.trees import closure, read_text
 SOURCES = frozenset({".cu", ".cpp", ".cc", ".cxx", ".c"})
 DEFAULT_FLAGS = ("-O3", "-std=c++17")
 _MAIN = re.compile(r"^[ \t]*(?:extern\s+\"C\"\s+)?(?:int|auto|signed)\s+main\s*\(", re.MULTILINE)
+_STARTS = re.compile(r"^if\s+__name__\s*==", re.MULTILINE)
 _COMMENTS = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
 _LIBRARIES = {
     "cublas_v2.h": "cublas", "cublas.h": "cublas", "cublasLt.h": "cublasLt", "cufft.h": "cufft", "cufftXt.h": "cufft",
@@ -38,6 +39,8 @@ def detect(root: Path, project: Project, search_path: str | None = None) -> Buil
         return Problem(f'[build] directory = "{directory}" must lie in the program\'s folder')
     if project.build.command.strip():
         return BuildPlan("command", folder, directory, _shell(project.build.command), program=_named(project, folder))
+    if root.suffix == ".py" and root.is_file():
+        return _python(folder, root, project)
     if root.is_file() and not _is_the_program_of(folder, root):
         return _one_file(root, project)
     lists, makefile = folder / "CMakeLists.txt", _makefile(folder)
@@ -140,11 +143,19 @@ def _one_file(file: Path, project: Project) -> BuildPlan | Problem:
 
 def _all_sources(folder: Path, project: Project) -> BuildPlan | Problem:
     sources = sorted(p for p in folder.iterdir() if p.suffix.lower() in SOURCES and p.is_file())
+    scripts = sorted(p for p in folder.glob("*.py") if _STARTS.search(read_text(p)))
+    if not sources and len(scripts) == 1:
+        return _python(folder, scripts[0], project)
     if not sources:
         return Problem(f"{folder} holds no source, CMakeLists.txt, Makefile or compile_commands.json; {_ADVICE}")
     included = {i for p in sources for i in closure([p]) if i != p}
     units = tuple(_unit(p.name) for p in sources if p not in included)
     return _link(folder, project, units, f"nvcc {' '.join(DEFAULT_FLAGS)} on all sources of the folder")
+
+
+def _python(folder: Path, script: Path, project: Project) -> BuildPlan:
+    """A Python program is compiled to see whether it is one; it makes its kernels as it runs."""
+    return BuildPlan("python", folder, project.build.directory, program=script.name)
 
 
 def _unit(source: str) -> Unit:

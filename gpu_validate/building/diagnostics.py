@@ -39,6 +39,8 @@ _FORMS = (
     re.compile(r"(?:/bin/)?(?:ba|da)?sh: (?:line )?(?:\d+: )?(?P<text>.*not found)"),
     re.compile(r"make(?:\[\d+\])?: (?P<text>\S+: (?:No such file or directory|Command not found|Permission denied))"),
 )  # fmt: skip
+_PYTHON_FRAME = re.compile(r'\s*File "([^"]+)", line (\d+)')
+_PYTHON_ERROR = re.compile(r"((?:Syntax|Indentation|Tab)Error: .*)")
 _OURS = ("Resource usage is not shown",)  # what the options that we append make the tools say
 _NUMBER = re.compile(r"^\s*#(\d+)(?:-D)?:\s*|^\s*:\s*")
 
@@ -47,7 +49,13 @@ def read_diagnostics(output: str) -> list[Diagnostic]:
     """All diagnostics of a build's output, in order, paths as they stand in it."""
     found: list[Diagnostic] = []
     lines = output.splitlines()
+    frame = ("", 0)  # Python names the place first and the error below it
     for number, line in enumerate(lines):
+        if python := _PYTHON_FRAME.match(line):
+            frame = (python[1], int(python[2]))
+        elif (python := _PYTHON_ERROR.match(line)) and frame[0]:
+            found.append(Diagnostic("error", python[1][:LONGEST], *frame))
+            continue
         diagnostic = _read_line(line.strip())
         if diagnostic is None:
             continue

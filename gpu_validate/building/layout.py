@@ -80,7 +80,9 @@ def _beside(plan: BuildPlan, limit: Path) -> set[Path]:
         else:  # an ancestor, given as a place for includes: what is included from there
             found |= _included_below(goal, own)
     if (too_many := len(found)) > 8000:
-        raise TooLarge(f"the build of {folder} refers to {too_many} files outside of it")
+        raise TooLarge(
+            f"the build of {folder} refers to {too_many} files outside of it; name the folder that holds the whole program"
+        )
     return {f for f in found if f.is_relative_to(limit)}
 
 

@@ -29,7 +29,7 @@ class BuildPlan:
     """How a program is built. `folder` is the absolute folder of the user's tree in which the build happens (in a copy).
 
     kind "command" and "make" run `command`; "cmake" configures `directory` and builds; "units" compiles every unit with what
-    it names and links the objects with `link`.
+    it names and links the objects with `link`; "python" compiles `program` to see whether it can be.
     """
 
     kind: str

@@ -106,6 +106,14 @@ def read_product(place: Path, program: Path, arch: str) -> Product:
     return Product(code.digest, kernels, code.compiles_at_run_time, digest)
 
 
+def scripts_product(place: Path) -> Product:
+    """Of a Python program: its kernels are made as it runs."""
+    h = hashlib.blake2b(digest_size=16)
+    for path in sorted(place.rglob("*.py")):
+        h.update(str(path.relative_to(place)).encode() + b"\0" + hashlib.blake2b(path.read_bytes()).digest())
+    return Product(compiles_at_run_time=True, program_digest=h.hexdigest())
+
+
 def demangle(names: list[str]) -> dict[str, str]:
     """Names as a reader knows them; as they are where c++filt is missing."""
     program = shutil.which("c++filt")

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -89,6 +90,9 @@ def run_plan(plan: BuildPlan, shop: Workshop, transcript: Transcript, changed: I
         return shop.run(command, shop.folder, transcript)
     if plan.kind == "command":
         return shop.run(plan.command, shop.folder, transcript)
+    if plan.kind == "python":
+        command = (sys.executable, "-I", "-m", "py_compile", plan.program)
+        return shop.run(command, shop.folder, transcript)
     return _units(plan, shop, transcript, changed)
 
 

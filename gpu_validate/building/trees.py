@@ -11,6 +11,8 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from stitchcuda.gpu_validate.usage import folder_bytes
+
 LEFT_OUT = frozenset({
     ".git", ".hg", ".svn", ".venv", "venv", "node_modules", "__pycache__", ".mypy_cache", ".pytest_cache", ".cache", ".idea",
     ".vscode", ".vs",
@@ -22,6 +24,7 @@ CODE = frozenset({
     ".def", ".cmake", ".mk", ".in", ".txt", ".ptx",
 })  # fmt: skip
 MOST_BESIDE = 4000  # files copied from folders beside the program's
+COPIES = 4  # of the tree: the original's, the version's, and the one that runs, with what builds add
 FICLONE = 0x40049409
 _REFERENCE = re.compile(r"(?:\.\./)+(?:[\w.+\-]+/)*[\w.+\-]*|(?<![\w./])\.\.(?![\w./])")
 _QUOTED = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\n]+)"', re.MULTILINE)
@@ -55,9 +58,10 @@ def copy_sources(folder: Path, target: Path, *, skip: Iterable[str] = ()) -> Non
     """The user's folder without what belongs to version control, editors and earlier builds.
 
     All files get one and the same time, and libraries an older one, so that whatever a build makes of them counts as out of
-    date. `skip` are folders (relative) that a build made.
+    date. `skip` are folders (relative) that a build made. `target` exists. Raises TooLarge, OSError.
     """
     skipped = {os.path.normpath(s) for s in skip}
+    _check_room(folder, target)
     now = time.time_ns()
     for base, folders, files in os.walk(folder):
         relative = os.path.relpath(base, folder)
@@ -76,6 +80,15 @@ def copy_sources(folder: Path, target: Path, *, skip: Iterable[str] = ()) -> Non
         here.mkdir(parents=True, exist_ok=True)
         for name in files:
             _copy_source(Path(base, name), here / name, folder, now)
+
+
+def _check_room(folder: Path, target: Path) -> None:
+    """Every version has a copy. Raises TooLarge."""
+    size, free = folder_bytes(folder), shutil.disk_usage(target).free
+    if size * COPIES > free:
+        raise TooLarge(
+            f"{folder} holds {size / 1e9:.1f} GB, and its copies would not fit into the {free / 1e9:.1f} GB that are free"
+        )
 
 
 def _copy_source(source: Path, target: Path, folder: Path, now: int) -> None:
@@ -190,5 +203,5 @@ def code_files(folder: Path) -> list[Path]:
             Path(base, name) for name in files if Path(name).suffix.lower() in CODE or name.startswith("Makefile")
         ]
         if len(found) > MOST_BESIDE:
-            raise TooLarge(f"{folder} holds more than {MOST_BESIDE} files")
+            raise TooLarge(f"{folder} holds more than {MOST_BESIDE} sources; name the folder of one program")
     return found

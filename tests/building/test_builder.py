@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.analysis.contract.project import BuildSection, Project, RunSection
+from stitchcuda.gpu_validate.building import trees
 from stitchcuda.gpu_validate.building.builder import Builder
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
 from stitchcuda.gpu_validate.version import Version
@@ -201,3 +202,30 @@ def test_a_linked_source_is_replaced_and_not_written_through(tree: Path, tmp_pat
     build = builder(tree, tmp_path)
     assert output(build, build.build(Version(tree, {"part.cpp": b"int part() { return 9; }\n"}))) == "1 9\n"
     assert real.read_text() == "int part() { return 8; }\n"
+
+
+def test_a_python_program_is_compiled_and_runs_where_it_was_placed(tmp_path: Path) -> None:
+    root = tmp_path / "user"
+    root.mkdir()
+    (root / "main.py").write_text("import part\nif __name__ == '__main__':\n    print(part.VALUE)\n")
+    (root / "part.py").write_text("VALUE = 3\n")
+    before = state(root)
+    for start in (root, root / "main.py"):
+        build = Builder(Version(start), PLAIN, scratch=tmp_path / "scratch" / start.name, arch="sm_90")
+        assert output(build, build.build(Version(start))) == "3\n"
+        assert output(build, build.build(Version(start, {"part.py": b"VALUE = 4\n"}))) == "4\n"
+        wrong = failed(build.build(Version(start, {"main.py": b"x = 1\nif x\n"})))
+        assert (wrong.diagnostics[0].path, wrong.diagnostics[0].line) == (str(root / "main.py"), 2)
+    assert state(root) == before
+
+
+def test_a_tree_without_room_for_its_copies_is_refused(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trees, "COPIES", 1 << 60)
+    assert "would not fit" in failed(builder(tree, tmp_path).build(Version(tree))).reason
+
+
+def test_copies_do_not_go_into_the_tree_itself(tree: Path) -> None:
+    build = Builder(Version(tree), PLAIN, scratch=tree / "scratch", arch="sm_90")
+    assert "lies in the program's own folder" in failed(build.build(Version(tree))).reason
