@@ -300,9 +300,7 @@ def _is_said_of_the_present(text: str, place: _Place, relation: Relation | None)
     if speech.STATE_BEFORE.search(text, max(place.left, start - 40), start):
         return True
     if relation is None and speech.DESCRIBES.search(text, max(place.left, start - 40), start):
-        return not re.search(
-            r"(?a)\b(?:must|should|make sure|ensure|so (?:that )?it|needs? it)\b", text[clause.start : start]
-        )
+        return not _STRONG.search(text, clause.start, start)
     if speech.STATE.search(text, clause.start, clause.end):
         return (
             relation is None

@@ -8,7 +8,7 @@ from stitchcuda.analysis.contract.intent.reading import Reading, Span, pattern_o
 
 _BOUNDARY = pattern_of(
     r"(?P<stop>[;!?\n。]|\.(?=\s|$)|—+|\s-\s|\s--\s)"
-    r"|(?P<or>\b(?:or else|or)\b(?!\s+(?:less|more|better|fewer|lower|higher|below|above|under|over|equal|faster|so|greater|shorter)\b)|或者|或(?!更|以|者|等))"
+    r"|(?P<or>\b(?:or else|or)\b(?!\s+(?:less|more|better|fewer|lower|higher|below|above|under|over|equal|faster|so|greater|shorter|remove|use|add|change|touch|introduce|enable|apply|drop|move|modify|fuse|hoist|pin|create|alter)\b)|或者|或(?!更|以|者|等))"
     r"|(?P<but>\b(?:but|however|though|although|yet|while|whereas)\b|但是|但|不过(?!\d)|然而)"
     r"|(?P<and>\b(?:and|plus|also)\b|&|并且|而且|同时|以及|且|和|与|跟)"
     r"|(?P<comma>[,，、](?!\d{3}(?!\d)))"
@@ -47,7 +47,7 @@ _NEVER_MIND = (
 )
 NEVER_MIND = pattern_of(_NEVER_MIND)
 CONDITION = pattern_of(
-    r"\b(?:if|when|whenever|unless|once|in case|as long as|suppose|assuming|until)\b(?! possible)|如果|假如|若(?!干)|要是|除非|一旦|只要|当(?!前)|的时候|直到"
+    r"\b(?:maybe|perhaps|might|if|when|whenever|unless|once|in case|as long as|suppose|assuming|until)\b(?! possible)|也许|或许|如果|假如|若(?!干)|要是|除非|一旦|只要|当(?!前)|的时候|直到"
 )
 _QUESTION = pattern_of(
     r"^\s*(?:(?:is|are)(?! (?:it|there) (?:possible|any|a) )|does|did|was|were|why|how(?! about)|what|which|(?:do|have) (?:we|you|i|they|the|these)|has (?:it|the|this))\b(?!n't)|吗\s*$|^\s*(?:为什么|为何|怎么|如何|是否|是不是|多少)|多少\s*$|呢\s*$"

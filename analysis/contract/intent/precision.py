@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.contract.intent import clauses as speech
 from stitchcuda.analysis.contract.intent.clauses import Clause
-from stitchcuda.analysis.contract.intent.polarity import polarity
+from stitchcuda.analysis.contract.intent.polarity import polarity, speaks_for_itself
 from stitchcuda.analysis.contract.intent.reading import Found, Reading, Span, pattern_of
 
 _NAMES = {
@@ -19,7 +19,7 @@ _NAMES = {
 _NAME = "|".join(f"(?P<{name}>{pattern})" for name, pattern in _NAMES.items())
 _ONE = pattern_of(rf"(?<![a-z0-9_])(?:{_NAME})(?![a-z0-9_])")
 _BETWEEN = pattern_of(
-    r"\s*(?:[,、，/&+]|\bor\b|\band\b|\bnor\b|和|或者?|与|及|以及|,\s*(?:or|and|nor))?\s*(?:even\s+|any\s+|no\s+)?"
+    r"\s*(?:[,、，/&+]|\bor\b|\band\b|\bnor\b|和|或者?|与|及|以及|,\s*(?:or|and|nor))?\s*(?:even\s+|any\s+)?"
 )
 _ORDER = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8")
 _NOT_BELOW = pattern_of(
@@ -87,7 +87,8 @@ def _groups(reading: Reading) -> list[list[Found[str]]]:
     groups: list[list[Found[str]]] = []
     for match in reading.matches(_ONE):
         one = Found(str(match.lastgroup), match.span())
-        if groups and _BETWEEN.fullmatch(reading.text, groups[-1][-1].span[1], match.start()):
+        between = _BETWEEN.fullmatch(reading.text, groups[-1][-1].span[1], match.start()) if groups else None
+        if between and not (between[0].strip() in (",", "，") and speaks_for_itself(reading.text, match.end())):
             groups[-1].append(one)
         else:
             groups.append([one])

@@ -22,7 +22,7 @@ TRANSFORMS: tuple[tuple[str, str], ...] = (
     ("pipeline-loop", r"(?:loop )?pipelining|pipelin(?:e|ed) (?:the )?loops?|double[- ]buffer(?:ing|s|ed)?|triple[- ]buffer(?:ing|s|ed)?|流水线(?:化|并行)?|双缓冲|三缓冲"),
     ("parallel-branches", r"parallel branches|branch parallelism|concurrent branches|并行分支|分支并行"),
     ("cuda-graph", r"cuda[- ]?graphs?(?: capture| replay)?|cudagraphs?|graph (?:capture|replay|launch(?:es)?)|stream capture|graphs(?![a-z0-9])|cuda\s*图(?!像|片)|图捕获|graph(?=\s*(?:$|[,.;!，。]))"),
-    ("fuse-elementwise", r"(?:elementwise |kernel |operator |op |layer )?fusion|fus(?:e|ing) (?:any |the |of |elementwise )*(?:kernels?|ops?|operators?|layers?|elementwise[a-z ]*|anything)|(?:kernel|算子|内核|核函数|逐元素)?\s*融合(?:kernel|算子|内核|核函数)?"),
+    ("fuse-elementwise", r"(?:elementwise |kernel |operator |op |layer )?fusion|fus(?:e|ing) (?:any |the |of |elementwise )*(?:kernels?|ops?|operators?|layers?|elementwise[a-z ]*|anything)|kernels? (?:to be )?fused|fused kernels?|(?:kernel|算子|内核|核函数|逐元素)?\s*融合(?:kernel|算子|内核|核函数)?"),
     ("reuse-buffers", r"(?:buffer|memory|workspace) (?:reuse|sharing|aliasing)|reus(?:e|ing) (?:any |the |of )*(?:buffers?|memory|workspaces?)|(?:缓冲区?|显存|内存|buffer)\s*复用|复用(?:缓冲区?|显存|内存|buffer)"),
     ("tune-launch", r"launch (?:config(?:uration)?s?|param(?:eter)?s?|dimensions?|bounds|tuning)|(?:block|grid|thread[- ]block)[- ](?:sizes?|dim(?:ension)?s?|shapes?)|blockdim|griddim|(?:线程块|block|grid|网格)\s*的?(?:大小|尺寸|维度|配置)|启动(?:配置|参数)"),
     ("vector-loads", r"vector(?:i[sz]ed?)? (?:loads?|memory access(?:es)?|access(?:es)?)|vectori[sz](?:ation|ing|e)(?: loads?)?|float4|__restrict__|向量化(?:加载|访存|读取|访问)?"),

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 
-from stitchcuda.analysis.contract.intent.reading import CJK, Found, Reading, pattern_of
+from stitchcuda.analysis.contract.intent.reading import Found, Reading, pattern_of
 
 _ID = r"[a-z_][a-z0-9_]*(?:(?:::|\.|->)[a-z_][a-z0-9_]*)*"
-_WORD = r"(?:(?<![a-z])(?:functions?|kernels?|methods?|func|routines?)(?![a-z])|函数|方法|核函数)"
+_WORD = r"(?<![a-z])(?:functions?|kernels?|methods?|func|routines?)(?![a-z])"
+_MARKED = r"(?:[a-z_][a-z0-9]*(?:_[a-z0-9_]*|::[a-z_][a-z0-9_:]*|\d[a-z0-9_]*))"  # no English word looks like it
 _NOT_A_NAME = r"(?!(?:the|a|an|this|that|these|those|is|are|in|of|to|and|or|only|be|should|must|it|calls?|on|which|with|that|time|launch(?:es)?|fusion|for|code|under|at|from|itself|may|can|changes?|runs?|takes?|needs?|has|not|body|scope|whole|entire|main loop)(?![a-z0-9_]))"
 _PATTERNS = (
     pattern_of(rf"(?<![a-z0-9_.:>]){_NOT_A_NAME}(?P<name>{_ID})\s?\(\s*\)"),
     pattern_of(rf"`(?P<name>{_ID})(?:\(\))?`"),
-    pattern_of(rf"(?:{_WORD})\s*(?:名为|叫|named|called|:|为|是)?\s*[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})(?![a-z0-9_])(?:\(\))?[`'\"]?"),
-    pattern_of(rf"(?:(?<=the )|(?<=in )|(?<=[{CJK}\s,，]))[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})[`'\"]?\s*(?:functions?|method|函数|方法)(?![a-z])"),
+    pattern_of(rf"(?:函数|方法|核函数)\s*(?:名为|叫|:|为|是)?\s*[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})(?![a-z0-9_])(?:\(\))?[`'\"]?"),
+    pattern_of(rf"(?:{_WORD})\s+(?:named|called)\s+[`'\"]?(?P<name>{_ID})(?![a-z0-9_])(?:\(\))?[`'\"]?"),
+    pattern_of(rf"(?:{_WORD})\s*:?\s*['\"]?(?P<name>{_MARKED})(?![a-z0-9_])['\"]?"),
+    pattern_of(rf"\b(?:the|in|only|of|touch|change) (?:function|method|routine|kernel) ['\"]?{_NOT_A_NAME}(?P<name>{_ID})['\"]?(?=\s*(?:$|[,.;!)，。]|must\b|should\b|has\b|under\b|below\b|within\b))"),
+    pattern_of(rf"(?<![a-z0-9_])[`'\"]?(?P<name>{_ID})[`'\"]?\s*(?:函数|方法)"),
+    pattern_of(rf"(?<![a-z0-9_])['\"]?(?P<name>{_MARKED})['\"]?\s+(?:functions?|method|kernel)(?![a-z])"),
+    pattern_of(rf"\b(?:only|just|restrict|limit|confine)\b[a-z ]{{0,24}}?\bthe ['\"]?{_NOT_A_NAME}(?P<name>{_ID})['\"]?\s+(?:functions?|method|kernel)(?![a-z])"),
     pattern_of(
         rf"\b(?:only|just)\s+(?:be\s+)?(?:touch|change|modify|edit|optimi[sz]e|rewrite|look at|work on|consider|alter)\s+(?:the\s+)?(?:function\s+|kernel\s+|code\s+(?:in|of)\s+)?[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})[`'\"]?(?=\s*(?:$|[,.;!，。；)]|and\b|function|method))"
     ),
@@ -32,6 +38,12 @@ _EXCLUDED = pattern_of(
     r"(?:\b(?:not|no|never|without|except(?: for)?|besides|outside(?: of)?|leave|apart from|other than|don't|calls? to|calling|via|using|use|replace|remove|removing|call)\b|n't\b)\s*(?:(?:touch|change|modify|edit|alter|optimi[sz]e|rewrite|the|any|in|to|of|function|kernel|method|code|call)\s+)*[`'\"]?$"
     r"|(?:不要?|别|勿|禁止|不能|不得|除了?|以外|不准|不许|调用)(?:改|动|碰|修改|触碰|优化|调整|使用|调用)?(?:函数|方法|kernel)?\s*[`'\"]?$"
 )
+
+
+_ALL_BUT = pattern_of(
+    r"\b(?:leave|touch|change|modify|edit)\b[a-z ]{0,24}\b(?:everything|nothing|anything|all)\s+(?:else\s+)?(?:except|but|other than|besides|outside)\s*(?:of\s+|for\s+)?(?:the\s+)?(?:function\s+)?[`'\"]?$|(?<!only )\bnothing\s+(?:else\s+)?(?:except|but|other than|outside)\s*(?:of\s+)?(?:the\s+)?[`'\"]?$"
+)
+_ALL_BUT_AFTER = pattern_of(r"[`'\"]?\s*(?:函数)?(?:以外|之外|外)[^，。;]{0,10}(?:不|别|勿|禁止)")
 
 
 def read_scope(reading: Reading) -> list[Found[str]]:
@@ -62,7 +74,10 @@ def _name(reading: Reading, match: re.Match[str], found: dict[str, Found[str]]) 
     if _ONLY_API.match(match["name"]):
         return
     start = match.start()
-    if _EXCLUDED.search(reading.text, max(0, start - 48), start):
+    all_but = _ALL_BUT.search(reading.text, max(0, start - 64), start) or _ALL_BUT_AFTER.match(
+        reading.text, match.end()
+    )
+    if not all_but and _EXCLUDED.search(reading.text, max(0, start - 48), start):
         reading.take(span)
         reading.ask("scope", f"{reading.words(span)!r} is left out: which functions may change?")
         return

@@ -9,7 +9,7 @@ from stitchcuda.analysis.contract.intent.clauses import Clause
 from stitchcuda.analysis.contract.intent.reading import CJK, Found, Reading, Span, pattern_of
 
 _VERB = pattern_of(
-    r"\b(?:speed(?:ing)? up|accelerat(?:e|ing)|optimi[sz](?:e|ing)|improv(?:e|ing)|mak(?:e|ing)|tun(?:e|ing)|get(?:ting)?|bring(?:ing)?|halv(?:e|ing)|reduc(?:e|ing)|cut(?:ting)?|lower(?:ing)?|doubl(?:e|ing)|tripl(?:e|ing)|stitch|push|boost(?:ing)?|shorten|increase|raise|drive|run|keep)\b"
+    r"\b(?:speed(?:ing)? up|accelerat(?:e|ing)|optimi[sz](?:e|ing)|improv(?:e|ing)|mak(?:e|ing)|tun(?:e|ing)|get(?:ting)?|bring(?:ing)?|halv(?:e|ing)|reduc(?:e|ing)|cut(?:ting)?|lower(?:ing)?(?! than)|doubl(?:e|ing)|tripl(?:e|ing)|stitch|push|boost(?:ing)?|shorten|increase|raise|drive|run|keep)\b"
     r"|加速(?!比)|优化|提速|加快|提升|提高|改进|缩短|降低|减少|让|把|将|使(?!用)|改善|调优"
 )
 _SPLIT_VERB = pattern_of(r"\bspeed (?P<object>(?!up\b)[^,.;，。]{2,60}?) up\b")
@@ -18,7 +18,7 @@ _POLITE = pattern_of(
 )
 _STOP = pattern_of(
     r"(?:\s|^)(?:so that|so|such that|without|while|must|should|shall|has to|have to|needs? to|needs|is|are|was|takes?|took|currently|now|runs?|running|as fast|faster|quicker|fast|slower|twice|by|using|use|that|which|because|if|when|with|keep(?:ing)?|stay(?:s|ing)?|and|but|from|to|can|will|does|do|up|in (?:under|less|at most|half|a )|delivers?|reach(?:es)?|achieves?|processes|hits?|at|under|below|within|at least|at most)(?=\s|$)"
-    r"|(?:必须|应该?|需要|能够?|可以|要(?!素)|不能|不得|不要|不超过|达到|跑到|做到|更快|变快|快(?!速|照|取|排|递)|慢|低于|高于|超过|至少|最多|控制|保持|降到|降至|降低|提高到|提升到|提高|提升|缩短|减少|减半|翻倍|翻一番|加速到|在(?!线)|每秒|每帧|只|仅|并且|同时|耗时|到(?=\d)|跑(?=\d)|不到|压到|缩到|目前|现在|当前|耗时)"
+    r"|(?:必须|应该?|需要|能够?|可以|要(?!素)|不能|不得|不要|不超过|达到|跑到|做到|更快|变快|快(?!速|照|取|排|递)|慢|低于|高于|超过|至少|最多|控制|保持|降到|降至|降低|提高到|提升到|提高|提升|缩短|减少|减半|翻倍|翻一番|加速到|在(?!线)|每秒|每帧|只|仅|并且|同时|耗时|到(?=\d)|跑(?=\d)|不到|压到|缩到|压缩|压至|目前|现在|当前|耗时)"
 )
 _METRIC = r"latency|latencies|runtimes?|run[- ]time|running time|execution time|response time|processing time|frame time|time|throughput|speed|performance|duration|frame rate|fps|qps|memory usage|memory footprint|memory|gpu memory|vram"
 _LEADING = pattern_of(
@@ -29,13 +29,14 @@ _TRAILING = pattern_of(
     r"|的?(?:平均|单次|端到端|总|p\d+|峰值)*(?:延迟|时延|耗时|用时|时间|吞吐量?|吞吐率|速度|性能|帧率|运行时间|推理时间|处理时间|响应时间|显存占用|显存|效率)|的|在|上|中|里|为|是|要|到|得|了|使|让|必须|应|需|并|且|和|与|用|以|至|每秒|平均|请|从|对|将|把|时|下|也|都|不|就行|即可|就好|就可以|就够了)+$"
 )
 _GENERIC = pattern_of(
-    rf"(?:\s|[-/%.,'\"]|\d|(?<![a-z])(?:than|baseline|original|before|currently|aim|shoot|strive|shave|cut|drop|save|take|off|down|go|going|be|by|possible|it|this|that|them|things?|everything|something|anything|whole|entire|complete|the|a|an|my|our|its|your|program|programs|code|codebase|application|app|project|file|files|script|kernel|kernels|cuda|gpus?|functions?|job|stuff|software|system|one|part|sure|all|of|in|and|source|much|possible|as|fast|faster|me|you|us|we|i|now|loop|repo|repository|model|workload|version|results?|outputs?|inputs?|changes?|only|host|device|number|target|goal|requirements?|limits?|bounds?|for|on|to|not|no|more|less|use|using|please|hardware|precision|tolerance|total|overall|percentile|requests|frames?|images?|iterations?|calls?|batch|step|between|about|around|currently|finish|complete|process|run|runs|st|nd|rd|th|utili[sz]ation|usage|occupancy|bandwidth|transfers?|copy|copies|traffic|pcie|h2d|d2h|error|errors?|relative|absolute|may|compile|build|cpu|and|sm|per|single|each|every|streams?|latency|{_METRIC}|p\d+|worst|case|mean|average|median|max|min|spend|at|most|least)(?![a-z])"
-    r"|程序|代码|它|这|那|个|段|份|项目|应用|整个|全部|所有|内核|核函数|函数|工程|文件|脚本|结果|输出|输入|我们?|你|的|其|部分|东西|系统|软件|一下|速度|性能|硬件|精度|目标|要求|最|尽|快|可能|量|显存|内存|误差|数据|传输|拷贝|主机|设备|到|和|之间|带宽|利用率|占用率?|坏|情况|分位数?|每|帧|次|张|单|处理|运行|大约|约|相对|绝对?|延迟|时延|耗时|时间|吞吐|峰值|中位数?|平均|流)*"
+    rf"(?:\s|[-/%.,'\"]|\d|(?<![a-z])(?:than|slo|sla|rid|right|maybe|perhaps|size|sizes|sustain|deliver|achieve|reach|hit|maintain|guarantee|ensure|have|got|baseline|original|before|currently|aim|shoot|strive|shave|cut|drop|save|take|off|down|go|going|be|by|possible|it|this|that|them|things?|everything|something|anything|whole|entire|complete|the|a|an|my|our|its|your|program|programs|code|codebase|application|app|project|file|files|script|kernel|kernels|cuda|gpus?|functions?|job|stuff|software|system|one|part|sure|all|of|in|and|source|much|possible|as|fast|faster|me|you|us|we|i|now|loop|repo|repository|model|workload|version|results?|outputs?|inputs?|changes?|only|host|device|number|target|goal|requirements?|limits?|bounds?|for|on|to|not|no|more|less|use|using|please|hardware|precision|tolerance|total|overall|percentile|requests|frames?|images?|iterations?|calls?|batch|step|between|about|around|currently|finish|complete|process|run|runs|st|nd|rd|th|utili[sz]ation|usage|occupancy|bandwidth|transfers?|copy|copies|traffic|pcie|h2d|d2h|error|errors?|relative|absolute|may|compile|build|cpu|and|sm|per|single|each|every|streams?|latency|{_METRIC}|p\d+|worst|case|mean|average|median|max|min|spend|at|most|least)(?![a-z])"
+    r"|程序|代码|它|这|那|个|段|份|项目|应用|整个|全部|所有|内核|核函数|函数|工程|文件|脚本|结果|输出|输入|我们?|你|的|其|部分|东西|系统|软件|一下|速度|性能|硬件|精度|目标|要求|最|尽|快|可能|量|显存|内存|误差|数据|传输|拷贝|主机|设备|到|和|之间|带宽|利用率|占用率?|坏|情况|分位数?|每|帧|次|张|单|处理|运行|大约|约|相对|绝对?|延迟|时延|耗时|时间|吞吐|峰值|中位数?|平均|流|端到端|分钟|秒|小时|[一二三四五六七八九十百千万两零]|成|请求)*"
 )
 _SENTENCE = pattern_of(
     r"\b(?:not|no|never|nothing|doesn't|don't|isn't|can't|won't|if|why|how|what|when|i|you|he|she|they|spend)\b|n't\b|[不没无别勿]|如果|为什么|怎么"
 )
 _DESCRIBED = pattern_of(r"\b(?:takes|took|currently|runs (?:at|in)|is (?:at|currently|now)|now)\b|目前|现在|当前|耗时")
+_FOR_THE = pattern_of(r"\b(?:for|of|in) (?:the|our|my) ")
 _OF_A_FUNCTION = pattern_of(r"\s*(?:functions?|methods?|kernels?|calls?|函数|方法)?\s*(?:of|in|for|的|里的|中的)?\s*")
 _KEEP_VERB = frozenset(("keep", "run"))
 
@@ -76,6 +77,8 @@ def _candidates(reading: Reading, clause: Clause, limited: bool) -> list[Span]:
     subject = (begin, _end(reading, begin, min(clause.end, verb.start()) if verb is not None else clause.end, False))
     if verb is None or verb.start() - begin > 1:
         out += [subject] if limited else []
+    if limited and (beneficiary := _FOR_THE.search(text, begin, clause.end)) is not None:
+        out.append((beneficiary.end(), _end(reading, beneficiary.end(), clause.end, False)))
     if verb is not None and (verb[0] not in _KEEP_VERB or limited):
         out.append((verb.end(), _end(reading, verb.end(), clause.end)))
     return out
