@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
     contract = _contract(project, arguments.intent, arguments.scope)
     for question in contract.questions:
         print(f"question about {question.field}: {question.text}", file=sys.stderr)
-    verdict = _judge(baseline, candidate, project, contract, arguments)
+    verdict = _with_places(
+        _judge(baseline, candidate, project, contract, arguments), baseline, Path(arguments.paths[-1])
+    )
     if arguments.format == "json":
         print(json.dumps(verdict_to_json(verdict), indent=2))
     else:
@@ -99,6 +101,35 @@ def _contract(project: Project, intent: str | None, scope: list[str] | None) -> 
 def declared_of(names: list[str] | None) -> Declared:
     """What the named transforms may alter together; by hand when none is named."""
     return reduce(lambda a, b: a | b, [DECLARED[name] for name in names]) if names else BY_HAND
+
+
+def _with_places(verdict: Verdict, baseline: Version, changed: Path) -> Verdict:
+    """The verdict with paths as the user gave them: of the changed program, or of the original for what that has as well."""
+
+    def place(path: str, root: Path) -> str:
+        inside = Path(path)
+        if inside.is_relative_to(baseline.folder):
+            inside = inside.relative_to(baseline.folder)
+        if root.is_dir():
+            target = root / inside
+        else:
+            target = root if str(inside) == baseline.root.name else root.parent / inside
+        return str(target) if path and target.exists() else path
+
+    gates = tuple(
+        dataclasses.replace(
+            gate,
+            findings=tuple(
+                dataclasses.replace(f, path=place(f.path, baseline.root if f.baseline else changed))
+                for f in gate.findings
+            ),
+        )
+        for gate in verdict.gates
+    )
+    primary = verdict.primary
+    if primary is not None:
+        primary = dataclasses.replace(primary, path=place(primary.path, changed))
+    return dataclasses.replace(verdict, gates=gates, primary=primary)
 
 
 def _judge(

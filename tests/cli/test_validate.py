@@ -85,7 +85,8 @@ def test_a_new_hazard_is_rejected_with_its_line(tmp_path: Path, capsys: pytest.C
     printed = capsys.readouterr()
     value = json.loads(printed.out)
     assert value["state"] == "rejected" and value["gates"][0]["state"] == "failed"
-    assert value["primary"]["path"] == "a.cu" and value["primary"]["line"] > 0
+    assert value["primary"]["path"] == str(tmp_path / "b.cu")
+    assert "scale<<<" in WITH_A_RACE.splitlines()[value["primary"]["line"] - 1]
     assert all(set(json.loads(line)) == {"step", "of", "message"} for line in printed.err.splitlines())
 
 
