@@ -5,6 +5,7 @@ from __future__ import annotations
 import mmap
 import re
 from bisect import bisect_right, insort
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from stitchcuda.gpu_validate.trace.model import NOT_RETURNED, Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
@@ -31,6 +32,7 @@ _ORIGINS = {1: "created", 2: "per_thread"}
 _SUFFIX = re.compile(r"(_ptsz|_ptds|_v\d+)+$")
 _ALLOCATES = re.compile(r"cudaMalloc|cudaHostAlloc|cudaHostRegister|cuMemAlloc|cuMemHostAlloc|cuMemHostRegister")
 _FREES = re.compile(r"cudaFree|cudaHostUnregister|cuMemFree|cuMemHostUnregister")
+_MAY_BRING = re.compile(r"(cuda|cu)Memcpy(?!.*(ToArray|ArrayToArray|HtoA|DtoA|AtoA|AtoD|Peer))")
 UNRETURNED = 3  # calls that did not return and are named
 
 
@@ -58,6 +60,7 @@ def _trace(process: Process, mode: str, start: int, end: int, dropped: int, prob
     calls = _calls(process, start, end)
     hanging = [c for c, (_, raw) in zip(calls, process.calls, strict=True) if not raw.state & RETURNED]
     problems += process.problems + [f"{c.api} (call {c.index}) did not return" for c in hanging[:UNRETURNED]]
+    problems += _unfollowed(calls)
     return Trace(
         mode,
         0,
@@ -187,6 +190,14 @@ def _reads(process: Process, calls: Sequence[Call]) -> tuple[HostRead, ...]:
     seen = {r.call for r in reads}
     reads += [HostRead(c.index, c.bytes, "") for c in calls if _brings(c) and c.index not in seen]
     return tuple(sorted(reads, key=lambda r: r.call))
+
+
+def _unfollowed(calls: Sequence[Call]) -> list[str]:
+    """Copies that may bring something to the host, of which the tracer does not know."""
+    counts = Counter(c.api for c in calls if c.status == 0 and not c.copy_kind and _MAY_BRING.match(c.api))
+    return [
+        f"{count} copies by {api}: whether they brought data to the host is not known" for api, count in counts.items()
+    ]
 
 
 def _brings(call: Call) -> bool:

@@ -61,6 +61,7 @@ _KINDS: tuple[tuple[str, ApiKind], ...] = (
     (r"StreamBeginCapture", ApiKind.CAPTURE_BEGIN),
     (r"StreamEndCapture", ApiKind.CAPTURE_END),
 )
+_UNMODELLED = re.compile(r"StreamWaitValue|StreamWriteValue|StreamBatchMemOp|GraphExec(?!Destroy)|DeviceReset")
 _ALLOCATES = (ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.REGISTER)
 _RELEASES = (ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER)
 _BOTH = frozenset({Mode.READ, Mode.WRITE})
@@ -129,7 +130,11 @@ class _Builder:
     def build(self) -> TracedTimeline:
         for call in self._trace.calls:
             kind = kind_of(call.api)
-            if kind is None or call.status != 0:
+            if call.status != 0:
+                continue
+            if _UNMODELLED.search(call.api):
+                self._cuts.append(Cut(_site(call), f"{call.api} is not modelled"))
+            if kind is None:
                 continue
             if len(self._ops) >= MAX_OPS:
                 self._cuts.append(Cut(_site(call), f"only the first {MAX_OPS} operations are looked at"))
@@ -270,7 +275,8 @@ class _Builder:
             unknown = ("function",)
         else:
             contiguous = not re.search(r"[23]D|Array|Batch", call.api)
-            for address, mode, role in ((call.source, Mode.READ, "src"), (call.target, Mode.WRITE, "dst")):
+            source = 0 if "FromArray" in call.api else call.source  # the handle of an array is no address
+            for address, mode, role in ((source, Mode.READ, "src"), (call.target, Mode.WRITE, "dst")):
                 if address and kind is not ApiKind.PREFETCH:
                     accesses += self._memory.copied(address, call.bytes if contiguous else 0, mode, role)
                 elif kind is ApiKind.COPY and not address:

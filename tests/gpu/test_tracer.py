@@ -134,6 +134,17 @@ def test_graphs(folder: Path) -> None:
     assert len(digests) == len(set(digests)) == 2  # one for each launch, of different contents
 
 
+def test_bytes_that_no_copy_writes_are_not_read(folder: Path) -> None:
+    digests = []
+    for filled in ("1", "2"):
+        ended, trace = traced(folder, "rows", filled, mode="timing")
+        assert ended.stdout == f"7 {filled}\n".encode()
+        digests.append([read.digest for read in trace.reads])
+    assert digests[0] == digests[1]
+    rows, box, managed = digests[0]
+    assert rows and not box and not managed  # a box and managed memory are left alone, and said to be unread
+
+
 def test_a_killed_program_leaves_what_it_told(folder: Path) -> None:
     ended, trace = traced(folder, "ends", "kill")
     assert ended.signal == 9

@@ -157,6 +157,47 @@ void fill_3d(const void* parameters, Arguments& a) {
         a.source = address(p.p->srcPtr.ptr);
         a.target = address(p.p->dstPtr.ptr);
         a.bytes = p.p->extent.width * p.p->extent.height * p.p->extent.depth;
+        a.scattered = true;
+    }
+}
+
+template <class P>
+void fill_stream(const void* parameters, Arguments& a) {
+    const P& p = *static_cast<const P*>(parameters);
+    if constexpr (has_stream<P>::value) a.has_stream = true, a.stream = reinterpret_cast<CUstream>(p.stream);
+    if constexpr (has_hStream<P>::value) a.has_stream = true, a.stream = p.hStream;
+}
+
+std::uint8_t kind_of_sides(CUmemorytype source, CUmemorytype target) {
+    if (source == CU_MEMORYTYPE_UNIFIED || target == CU_MEMORYTYPE_UNIFIED) return NO_COPY;
+    return static_cast<std::uint8_t>((source == CU_MEMORYTYPE_HOST ? 0 : 2) + (target == CU_MEMORYTYPE_HOST ? 0 : 1));
+}
+
+template <class P>
+void fill_rows(const void* parameters, Arguments& a) {
+    fill_stream<P>(parameters, a);
+    if (const CUDA_MEMCPY2D* copy = static_cast<const P*>(parameters)->pCopy) {
+        a.copy_kind = kind_of_sides(copy->srcMemoryType, copy->dstMemoryType);
+        a.width = copy->WidthInBytes;
+        a.height = copy->Height;
+        a.bytes = a.width * a.height;
+        a.pitch = copy->dstPitch ? copy->dstPitch : a.width;
+        std::uint64_t inside = copy->dstY * a.pitch + copy->dstXInBytes;
+        if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) a.target = address(copy->dstHost) + inside;
+        if (copy->dstMemoryType == CU_MEMORYTYPE_DEVICE) a.target = copy->dstDevice + inside;
+        if (copy->srcMemoryType == CU_MEMORYTYPE_HOST) a.source = address(copy->srcHost);
+        if (copy->srcMemoryType == CU_MEMORYTYPE_DEVICE) a.source = copy->srcDevice;
+    }
+}
+
+template <class P>
+void fill_box(const void* parameters, Arguments& a) {
+    fill_stream<P>(parameters, a);
+    if (const CUDA_MEMCPY3D* copy = static_cast<const P*>(parameters)->pCopy) {
+        a.copy_kind = kind_of_sides(copy->srcMemoryType, copy->dstMemoryType);
+        a.bytes = copy->WidthInBytes * copy->Height * copy->Depth;
+        if (copy->dstMemoryType == CU_MEMORYTYPE_HOST) a.target = address(copy->dstHost);
+        a.scattered = true;
     }
 }
 
@@ -166,6 +207,7 @@ struct Reader {
 };
 
 #define RUNTIME(name) {CUPTI_RUNTIME_TRACE_CBID_##name, fill<name##_params>},
+#define RUNTIME_STREAM(name) {CUPTI_RUNTIME_TRACE_CBID_##name, fill_stream<name##_params>},
 #define RUNTIME_3D(name) {CUPTI_RUNTIME_TRACE_CBID_##name, fill_3d<name##_params>},
 const Reader RUNTIME_READERS[] = {
     RUNTIME(cudaMalloc_v3020) RUNTIME(cudaMallocHost_v3020) RUNTIME(cudaHostAlloc_v3020)
@@ -179,6 +221,10 @@ const Reader RUNTIME_READERS[] = {
     RUNTIME(cudaMemcpyAsync_v3020) RUNTIME(cudaMemcpyAsync_ptsz_v7000)
     RUNTIME(cudaMemcpy2D_v3020) RUNTIME(cudaMemcpy2D_ptds_v7000)
     RUNTIME(cudaMemcpy2DAsync_v3020) RUNTIME(cudaMemcpy2DAsync_ptsz_v7000)
+    RUNTIME(cudaMemcpyFromArray_v3020) RUNTIME(cudaMemcpyFromArray_ptds_v7000)
+    RUNTIME(cudaMemcpyFromArrayAsync_v3020) RUNTIME(cudaMemcpyFromArrayAsync_ptsz_v7000)
+    RUNTIME(cudaMemcpy2DFromArray_v3020) RUNTIME(cudaMemcpy2DFromArray_ptds_v7000)
+    RUNTIME(cudaMemcpy2DFromArrayAsync_v3020) RUNTIME(cudaMemcpy2DFromArrayAsync_ptsz_v7000)
     RUNTIME_3D(cudaMemcpy3D_v3020) RUNTIME_3D(cudaMemcpy3D_ptds_v7000)
     RUNTIME_3D(cudaMemcpy3DAsync_v3020) RUNTIME_3D(cudaMemcpy3DAsync_ptsz_v7000)
     RUNTIME(cudaMemcpyToSymbol_v3020) RUNTIME(cudaMemcpyToSymbol_ptds_v7000)
@@ -191,6 +237,16 @@ const Reader RUNTIME_READERS[] = {
     RUNTIME(cudaMemset2D_v3020) RUNTIME(cudaMemset2D_ptds_v7000)
     RUNTIME(cudaMemset2DAsync_v3020) RUNTIME(cudaMemset2DAsync_ptsz_v7000)
     RUNTIME(cudaMemPrefetchAsync_v12020) RUNTIME(cudaMemPrefetchAsync_ptsz_v12020)
+    RUNTIME_STREAM(cudaMemset3DAsync_v3020) RUNTIME_STREAM(cudaMemset3DAsync_ptsz_v7000)
+    RUNTIME_STREAM(cudaMemcpyToArrayAsync_v3020) RUNTIME_STREAM(cudaMemcpyToArrayAsync_ptsz_v7000)
+    RUNTIME_STREAM(cudaMemcpy2DToArrayAsync_v3020) RUNTIME_STREAM(cudaMemcpy2DToArrayAsync_ptsz_v7000)
+    RUNTIME_STREAM(cudaMemcpy3DPeerAsync_v4000) RUNTIME_STREAM(cudaMemcpy3DPeerAsync_ptsz_v7000)
+    RUNTIME_STREAM(cudaStreamAttachMemAsync_v6000) RUNTIME_STREAM(cudaStreamAttachMemAsync_ptsz_v7000)
+#if CUPTI_API_VERSION >= 130000
+    RUNTIME_STREAM(cudaMemcpyBatchAsync_v13000) RUNTIME_STREAM(cudaMemcpyBatchAsync_ptsz_v13000)
+    RUNTIME_STREAM(cudaMemcpy3DBatchAsync_v13000) RUNTIME_STREAM(cudaMemcpy3DBatchAsync_ptsz_v13000)
+    RUNTIME_STREAM(cudaStreamBeginCaptureToGraph_v12030) RUNTIME_STREAM(cudaStreamBeginCaptureToGraph_ptsz_v12030)
+#endif
     RUNTIME(cudaLaunchKernel_v7000) RUNTIME(cudaLaunchKernel_ptsz_v7000)
     RUNTIME(cudaLaunchKernelExC_v11060) RUNTIME(cudaLaunchKernelExC_ptsz_v11060)
     RUNTIME(cudaLaunchCooperativeKernel_v9000) RUNTIME(cudaLaunchCooperativeKernel_ptsz_v9000)
@@ -212,9 +268,14 @@ const Reader RUNTIME_READERS[] = {
     RUNTIME(cudaGraphLaunch_v10000) RUNTIME(cudaGraphLaunch_ptsz_v10000)
 };
 #undef RUNTIME
+#undef RUNTIME_STREAM
 #undef RUNTIME_3D
 
 #define DRIVER(name) {CUPTI_DRIVER_TRACE_CBID_##name, fill<name##_params>},
+#define DRIVER_STREAM(name) \
+    {CUPTI_DRIVER_TRACE_CBID_##name, fill_stream<name##_params>}, \
+    {CUPTI_DRIVER_TRACE_CBID_##name##_ptsz, fill_stream<name##_params>},
+#define DRIVER_BY(fill_as, name, same) {CUPTI_DRIVER_TRACE_CBID_##name, fill_as<same##_params>},
 #define DRIVER_ALSO(name, same) {CUPTI_DRIVER_TRACE_CBID_##name, fill<same##_params>},
 const Reader DRIVER_READERS[] = {
     DRIVER(cuMemAlloc_v2) DRIVER(cuMemAllocManaged) DRIVER(cuMemHostAlloc) DRIVER(cuMemAllocHost_v2)
@@ -231,6 +292,24 @@ const Reader DRIVER_READERS[] = {
     DRIVER(cuMemcpyHtoDAsync_v2) DRIVER_ALSO(cuMemcpyHtoDAsync_v2_ptsz, cuMemcpyHtoDAsync_v2)
     DRIVER(cuMemcpyDtoHAsync_v2) DRIVER_ALSO(cuMemcpyDtoHAsync_v2_ptsz, cuMemcpyDtoHAsync_v2)
     DRIVER(cuMemcpyDtoDAsync_v2) DRIVER_ALSO(cuMemcpyDtoDAsync_v2_ptsz, cuMemcpyDtoDAsync_v2)
+    DRIVER(cuMemcpyAtoH_v2) DRIVER_ALSO(cuMemcpyAtoH_v2_ptds, cuMemcpyAtoH_v2)
+    DRIVER(cuMemcpyAtoHAsync_v2) DRIVER_ALSO(cuMemcpyAtoHAsync_v2_ptsz, cuMemcpyAtoHAsync_v2)
+    DRIVER_BY(fill_rows, cuMemcpy2D_v2, cuMemcpy2D_v2) DRIVER_BY(fill_rows, cuMemcpy2D_v2_ptds, cuMemcpy2D_v2)
+    DRIVER_BY(fill_rows, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2)
+    DRIVER_BY(fill_rows, cuMemcpy2DUnaligned_v2_ptds, cuMemcpy2DUnaligned_v2)
+    DRIVER_BY(fill_rows, cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2)
+    DRIVER_BY(fill_rows, cuMemcpy2DAsync_v2_ptsz, cuMemcpy2DAsync_v2)
+    DRIVER_BY(fill_box, cuMemcpy3D_v2, cuMemcpy3D_v2) DRIVER_BY(fill_box, cuMemcpy3D_v2_ptds, cuMemcpy3D_v2)
+    DRIVER_BY(fill_box, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2)
+    DRIVER_BY(fill_box, cuMemcpy3DAsync_v2_ptsz, cuMemcpy3DAsync_v2)
+    DRIVER_STREAM(cuMemcpyHtoAAsync_v2) DRIVER_STREAM(cuMemcpy3DPeerAsync)
+    DRIVER_STREAM(cuMemsetD2D8Async) DRIVER_STREAM(cuMemsetD2D16Async) DRIVER_STREAM(cuMemsetD2D32Async)
+    DRIVER(cuMemcpyPeerAsync) DRIVER_ALSO(cuMemcpyPeerAsync_ptsz, cuMemcpyPeerAsync)
+    DRIVER_STREAM(cuStreamAttachMemAsync) DRIVER_STREAM(cuStreamAddCallback)
+#if CUPTI_API_VERSION >= 130000
+    DRIVER_STREAM(cuMemcpyBatchAsync_v2) DRIVER_STREAM(cuMemcpy3DBatchAsync_v2)
+    DRIVER_STREAM(cuStreamBeginCaptureToGraph)
+#endif
     DRIVER(cuMemsetD8_v2) DRIVER(cuMemsetD16_v2) DRIVER(cuMemsetD32_v2)
     DRIVER_ALSO(cuMemsetD8_v2_ptds, cuMemsetD8_v2) DRIVER_ALSO(cuMemsetD16_v2_ptds, cuMemsetD16_v2)
     DRIVER_ALSO(cuMemsetD32_v2_ptds, cuMemsetD32_v2)
@@ -255,6 +334,8 @@ const Reader DRIVER_READERS[] = {
     DRIVER(cuGraphLaunch) DRIVER_ALSO(cuGraphLaunch_ptsz, cuGraphLaunch)
 };
 #undef DRIVER
+#undef DRIVER_STREAM
+#undef DRIVER_BY
 #undef DRIVER_ALSO
 
 // --------------------------------------------------------------------------------------------------------------- names
@@ -277,12 +358,17 @@ std::uint32_t categories_of(const std::string& rest) {
     if (starts(rest, "Memcpy")) return copy_or_set(rest, COPY);
     if (starts(rest, "Memset")) return copy_or_set(rest, SET);
     if (starts(rest, "MallocHost") || starts(rest, "HostAlloc") || starts(rest, "MallocManaged")) return OTHER;
-    if (starts(rest, "MemAllocHost") || starts(rest, "MemHost") || starts(rest, "MemAllocManaged")) return OTHER;
+    for (const char* name : {"MemAllocHost", "MemHostAlloc", "MemHostRegister", "MemAllocManaged"}) {
+        if (starts(rest, name)) return OTHER;
+    }
     if (starts(rest, "MallocArray") || starts(rest, "Malloc3DArray") || starts(rest, "FreeArray")) return OTHER;
     if (starts(rest, "Malloc") || starts(rest, "MemAlloc")) {
         return contains(rest, "Async") ? ALLOCATION | POOLED : unsigned{ALLOCATION};
     }
-    if (starts(rest, "Free") || starts(rest, "MemFree")) return contains(rest, "Async") ? FREE | POOLED : unsigned{FREE};
+    for (const char* name : {"FreeHost", "MemFreeHost", "HostUnregister", "MemHostUnregister"}) {
+        if (starts(rest, name)) return HOST_FREE;
+    }
+    if (starts(rest, "Free") || starts(rest, "MemFree")) return contains(rest, "Async") ? OTHER | POOLED : unsigned{OTHER};
     if (starts(rest, "StreamCreate")) return STREAM_CREATE;
     if (starts(rest, "StreamDestroy")) return STREAM_DESTROY;
     if (starts(rest, "StreamSynchronize") || starts(rest, "StreamQuery")) return STREAM_WAIT;
@@ -296,7 +382,7 @@ std::uint32_t categories_of(const std::string& rest) {
     if (starts(rest, "DeviceSynchronize") || starts(rest, "CtxSynchronize") || starts(rest, "ThreadSynchronize")) {
         return DEVICE_WAIT;
     }
-    for (const char* other : {"HostRegister", "HostUnregister", "EventElapsedTime", "StreamAttach", "StreamWaitValue",
+    for (const char* other : {"HostRegister", "EventElapsedTime", "StreamAttach", "StreamWaitValue",
                               "StreamWriteValue", "StreamBatchMemOp", "MemPrefetch", "DeviceReset", "SetDevice",
                               "GraphAdd", "GraphExec", "GraphCreate", "GraphClone", "GraphDestroy", "MemDiscard"}) {
         if (starts(rest, other)) return OTHER;
@@ -306,9 +392,9 @@ std::uint32_t categories_of(const std::string& rest) {
 
 std::uint8_t copy_kind_of(const std::string& name) {
     if (contains(name, "HtoD")) return H2D;
-    if (contains(name, "DtoH")) return D2H;
+    if (contains(name, "DtoH") || contains(name, "AtoH")) return D2H;
     if (contains(name, "DtoD") || contains(name, "Peer")) return D2D;
-    return contains(name, "cuMemcpy") ? BY_ADDRESS : NO_COPY;
+    return starts(name, "cuMemcpy_") || starts(name, "cuMemcpyAsync") || name == "cuMemcpy" ? BY_ADDRESS : NO_COPY;
 }
 
 void prepare(CUpti_CallbackDomain domain, Entry* entries, int size,

@@ -17,7 +17,7 @@ enum Category : std::uint32_t {
     BLOCKING = 1 << 4,  // a copy or memset that is not an ...Async one
     ALLOCATION = 1 << 5,  // device memory that only the device reaches
     POOLED = 1 << 6,  // ordered by a stream
-    FREE = 1 << 7,
+    HOST_FREE = 1 << 7,  // pinned memory, or memory that stops being pinned
     STREAM_CREATE = 1 << 8,
     STREAM_DESTROY = 1 << 9,
     STREAM_WAIT = 1 << 10,  // the host waits for a stream, or asks whether it is done
@@ -48,6 +48,7 @@ struct Arguments {
     std::uint64_t width = 0;  // of a row, when the copy goes row by row
     std::uint64_t height = 0;
     std::uint64_t pitch = 0;  // of the target
+    bool scattered = false;  // the target is neither one piece nor rows of one distance
     void* graph = nullptr;  // the graph that is instantiated, or the executable one that is launched
 };
 

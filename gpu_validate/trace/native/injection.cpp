@@ -152,6 +152,9 @@ void enter(const Entry& entry, std::uint32_t api, const CUpti_CallbackData& data
         entry.read(data.functionParams, a);
     }
     bool device_work = entry.categories & DEVICE_WORK;
+    if (device_work && !entry.read && !(entry.categories & BLOCKING)) {
+        problem("%s is not followed: its stream is not known", data.functionName);
+    }
     std::uint32_t stream = a.has_stream || device_work ? stream_number(a.stream, entry.per_thread) : 0;
     CUstream handle = stream_handle(a.stream, entry.per_thread);
     if (entry.categories & SET) {
@@ -167,7 +170,7 @@ void enter(const Entry& entry, std::uint32_t api, const CUpti_CallbackData& data
     if (device_work && header().delay_count) {
         delay_before_op(stream, handle);
     }
-    if (entry.categories & FREE) {
+    if (entry.categories & HOST_FREE) {
         host_memory_freed(a.target);
     }
     auto* record = current.record = add<CallRecord>(Kind::CALL);  // after everything that may write records itself
@@ -196,6 +199,10 @@ void finish_copy(const Entry& entry, const CallRecord& record, std::uint32_t con
         host_memory_changed(a.target, a.bytes);
     }
     if (a.copy_kind != D2H || a.bytes == 0 || a.target == 0) {
+        return;
+    }
+    if (a.scattered || !on_host(a.target)) {  // managed memory: reading it here would move it
+        host_memory_changed(a.target, UINT64_MAX - a.target);
         return;
     }
     HostCopy copy{record.index, a.target, a.bytes, a.width, a.pitch};
@@ -245,7 +252,7 @@ void follow(const Entry& entry, CallRecord& record, std::uint32_t context) {
     if (c & EVENT_WAIT) host_waited_for_event(record.event);
     if (c & DEVICE_WAIT) host_waited_for_device(context);
     if (c & CAPTURE_BEGIN) ++captures;
-    if (c & CAPTURE_END) --captures, capture_ended(result);
+    if (c & CAPTURE_END) capture_ended(result);
     if (c & INSTANTIATE) graph_instantiated(a.graph, result);
     if ((c & GRAPH_LAUNCH) && !(record.state & CAPTURED)) graph_launched(a.graph, lane, context);
     if (a.result && (c & (ALLOCATION | OTHER))) record.target = reinterpret_cast<std::uint64_t>(result);
@@ -261,6 +268,9 @@ void leave(const Entry& entry, const CUpti_CallbackData& data) {
     }
     std::int32_t status = data.functionReturnValue ? *static_cast<const std::int32_t*>(data.functionReturnValue) : 0;
     record->status = status;
+    if ((entry.categories & CAPTURE_END) && captures.load() > 0) {
+        --captures;  // also when the capture turned out to be invalid
+    }
     if (status == 0) {
         follow(entry, *record, data.contextUid);
     }

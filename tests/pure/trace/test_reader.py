@@ -245,3 +245,10 @@ def test_summary_names_what_failed() -> None:
     words = to_text(broken)
     assert "failed: cudaStreamSynchronize (call 7) with error 700 at" in words
     assert "problem: something" in words
+
+
+def test_a_copy_of_unknown_direction_is_a_problem() -> None:
+    words = text(RUNTIME, 1, "cudaMemcpyBatchAsync_v13000") + text(RUNTIME, 2, "cudaMemcpyToArray_v3020")
+    trace = read_trace(file((7, 7, words + call(1, 0) + call(1, 1) + call(2, 2))), "timing", 0, 1000)
+    assert trace is not None
+    assert trace.problems == ("2 copies by cudaMemcpyBatchAsync: whether they brought data to the host is not known",)
