@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.contract.intent import clauses as speech
 from stitchcuda.analysis.contract.intent import relations, units
@@ -21,7 +21,7 @@ GOOD = {
 }  # fmt: skip
 
 _LATENCY = pattern_of(
-    r"\b(?:latenc(?:y|ies)|run ?-?time|execution time|response time|frame ?time|duration|elapsed|wall(?:[- ]clock)?(?: time)?|times?|takes?|delay)\b|延迟|时延|耗时|用时|时间|响应"
+    r"\b(?:latenc(?:y|ies)|lat|run ?-?time|execution time|response time|frame ?time|duration|elapsed|wall(?:[- ]clock)?(?: time)?|times?|takes?|delay)\b|延迟|时延|耗时|用时|时间|响应"
 )
 _HOST = pattern_of(
     r"\b(?:host|cpu|system|main|page-?locked|pinned|shared|local|l2|l1|cache|disk|swap)[ -]?(?:memory|ram|mem|cache)?\b|\bram\b|主机内存|系统内存|内存条|共享内存|缓存|主存|磁盘|锁页"
@@ -57,6 +57,7 @@ _ITEMS_IN = pattern_of(
 _IN_ITEMS = pattern_of(
     r"(?:之?内|以内)?\s*(?:要|必须|能)?(?:处理|完成|推理|跑完?|渲染|生成|识别)\s*(?:\d+|[一二两三四五六七八九十百千万]{1,12})\s*(?:张|帧|个|次|条)"
 )
+_FROM = pattern_of(r"(?:\bfrom|从|由)\s*$")
 _THE = pattern_of(r"\b(?:the|this|that|our|my|its|these|those)\s*$")
 _NOUN_AFTER_RATE = pattern_of(
     r"\s*(?:的)?\s*(?:video|stream|camera|footage|input|feed|source|视频|摄像头|相机|直播|输入)"
@@ -67,6 +68,7 @@ _RATE_CUE = pattern_of(
 _STRONG = pattern_of(
     r"\b(?:must|should|has to|have to|needs?|want|require[sd]?|requirement|target|goal|budget|deadline|limit|cap|slo|sla|allowed|max(?:imum)?)\b|必须|必需|要求|目标|预算|上限|期限|需要|要(?!求)"
 )
+_NEEDS = pattern_of(r"需要|要(?!求)|needs?\b|do\b|in\b|at\b|require|want")  # "now it needs 12 ms" asks for nothing
 _RESPECTIVELY = pattern_of(r"\brespectively\b|分别")
 
 
@@ -130,6 +132,10 @@ def _read(reading: Reading, place: _Place, parts: list[Clause]) -> list[Found[Bo
         return []
     else:
         return _ask(reading, f"What does {words!r} say?", f"it must be {good}= {_shown(quantity)}", "it is so today")
+    if quantity.low is not None and _FROM.search(text, max(place.left, quantity.start - 24), quantity.start):
+        if good == "<":
+            return _ask(reading, f"Which limit does {words!r} set?")
+        quantity, sign = replace(quantity, low=None), good + "="
     if quantity.approximate:
         return _ask(reading, f"How far may it be from {words!r}?", f"{metric} {good}= {_shown(quantity)}")
     value = float(quantity.value)
@@ -297,16 +303,15 @@ def _is_said_of_the_present(text: str, place: _Place, relation: Relation | None)
     start = relation.start if relation is not None and relation.start < quantity.start else quantity.start
     if quantity.falls:
         return False
-    if speech.STATE_BEFORE.search(text, max(place.left, start - 40), start):
+    if quantity.low is None and speech.STATE_BEFORE.search(text, max(place.left, start - 40), start):
         return True
     if relation is None and speech.DESCRIBES.search(text, max(place.left, start - 40), start):
         return not _STRONG.search(text, clause.start, start)
     if speech.STATE.search(text, clause.start, clause.end):
-        return (
-            relation is None
-            and not relations.TARGET.search(text, max(place.left, start - 64), start)
-            or not speech.REQUIRES.search(text, clause.start, clause.end)
-        )
+        aim = relations.TARGET.search(text, max(place.left, start - 64), start)
+        if relation is None and (aim is None or _NEEDS.match(aim[0])):
+            return True
+        return not speech.REQUIRES.search(text, clause.start, clause.end)
     return False
 
 

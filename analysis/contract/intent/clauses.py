@@ -23,7 +23,7 @@ _MORE = pattern_of(r"\s*(?:和|与|及|the\s)?")
 STATE = pattern_of(
     r"\b(?:currently|current|now|nowadays|today|at the moment|right now|at present|presently|already|so far|as of"
     r"|baseline|was|were|used to|previously|before|originally|yesterday|last (?:week|month|time)|measured|profiled?)\b"
-    r"|现在|目前|当前|现阶段|如今|眼下|原来(?!的)|原本|之前|以前|本来|已经|已(?=[达低超])|基线|从前|实测|测得"
+    r"|(?<!比)(?:现在|目前|当前|现阶段|如今|眼下|原来(?!的)|原本|之前|以前|本来|已经)|已(?=[达低超])|基线|从前|实测|测得"
 )
 STATE_BEFORE = pattern_of(
     r"(?:\b(?:from|instead of|rather than|compared (?:to|with)|than the (?:current|old)|versus|vs\.?)|从|由|而不是|相比|比起|代替)\s*(?:the |our |its )?(?:current |old |原来的|现在的|当前的|目前的)?$"
@@ -47,10 +47,10 @@ _NEVER_MIND = (
 )
 NEVER_MIND = pattern_of(_NEVER_MIND)
 CONDITION = pattern_of(
-    r"\b(?:maybe|perhaps|might|if|when|whenever|unless|once|in case|as long as|suppose|assuming|until)\b(?! possible)|也许|或许|如果|假如|若(?!干)|要是|除非|一旦|只要|当(?!前)|的时候|直到"
+    r"\b(?:maybe|perhaps|might|if|when|whenever|unless|once|in case|as long as|suppose|assuming|until)\b(?! possible)|也许|或许|如果|假如|若(?!干)|要是|除非|一旦|只要|当(?!前)|的时候|的话|直到"
 )
 _QUESTION = pattern_of(
-    r"^\s*(?:(?:is|are)(?! (?:it|there) (?:possible|any|a) )|does|did|was|were|why|how(?! about)|what|which|(?:do|have) (?:we|you|i|they|the|these)|has (?:it|the|this))\b(?!n't)|吗\s*$|^\s*(?:为什么|为何|怎么|如何|是否|是不是|多少)|多少\s*$|呢\s*$"
+    r"^\s*(?:(?:is|are)(?! (?:it|there) (?:possible|any|a) )|does|did|was|were|why|how(?! about)|what|which|(?:do|have) (?:we|you|i|they|the|these)|has (?:it|the|this))\b(?!n't)|吗\s*$|^\s*(?:为什么|为何|怎么|如何|是否|是不是|多少)|多少\s*$|呢\s*$|是否|是不是"
 )
 UNRELATED_TIME = pattern_of(
     r"\b(?:compil\w+|build\w*|nvcc|link(?:ing)?|search(?:ing)?|tuning|optimi[sz]ation (?:time|run|budget)|optimi[sz]ing (?:for|within)|spend|startup|start-up|warm-?up|time-?out|deadline is in|answer me|reply"

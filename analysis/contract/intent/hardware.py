@@ -25,6 +25,9 @@ _DEVICES: tuple[tuple[str, str, str], ...] = (
     ("RTX A5000", "sm_86", r"(?:rtx ?)?a5000"),
     ("RTX A4000", "sm_86", r"(?:rtx ?)?a4000"),
     ("RTX A2000", "sm_86", r"(?:rtx ?)?a2000"),
+    ("Quadro RTX 8000", "sm_75", r"quadro ?rtx ?8000"),
+    ("Quadro RTX 6000", "sm_75", r"quadro ?rtx ?6000"),
+    ("Quadro RTX 5000", "sm_75", r"quadro ?rtx ?5000"),
     ("Titan V", "sm_70", r"titan ?v"),
     ("Titan RTX", "sm_75", r"titan ?rtx"),
     ("Jetson Thor", "sm_110", r"jetson(?: agx)? ?thor"),
@@ -77,11 +80,12 @@ _ARCH = pattern_of(
     r"(?<![a-z0-9])(?:sm|compute)[_ -]?(?P<arch>\d{2,3}[af]?)(?![a-z0-9.])|(?:compute capability|(?<![a-z0-9])cc|(?<![a-z0-9])sm|计算能力|算力)\s*(?:of |is |为|是|:|=)?\s*(?P<major>\d{1,2})\.(?P<minor>\d)(?P<suffix>[af]?)(?![\d])"
 )
 _FAMILIES = {
+    "rtx 20": ("sm_75",), "rtx 30": ("sm_86",), "rtx 40": ("sm_89",), "rtx 50": ("sm_120",),
     "hopper": ("sm_90",), "ada": ("sm_89",), "ada lovelace": ("sm_89",), "volta": ("sm_70",), "turing": ("sm_75",),
     "ampere": ("sm_80", "sm_86", "sm_87"), "blackwell": ("sm_100", "sm_103", "sm_120"), "pascal": ("sm_60", "sm_61"), "maxwell": ("sm_50", "sm_52"),
 }  # fmt: skip
 _FAMILY = pattern_of(
-    r"(?<![a-z0-9_])(?P<family>ada lovelace|hopper|volta|turing|ampere|blackwell|pascal|maxwell|ada(?=\s*(?:gpu|架构|architecture|generation|显卡)))(?![a-z0-9_])"
+    r"(?<![a-z0-9_])(?P<family>ada lovelace|rtx [2345]0(?=[ -]?(?:series|系列?))|hopper|volta|turing|ampere|blackwell|pascal|maxwell|ada(?=\s*(?:gpu|架构|architecture|generation|显卡)))(?![a-z0-9_])"
 )
 _FOREIGN = pattern_of(
     r"(?<![a-z0-9_])(?:mi[23]\d\d[xa]?|radeon[a-z0-9 ]*|instinct|gaudi ?\d?|tpu ?v?\d?|apple m\d|昇腾(?:\s*\d+b?)?|ascend(?: ?\d+b?)?|寒武纪)(?![a-z0-9_])"

@@ -18,7 +18,7 @@ _FORBIDS_BEFORE = pattern_of(
     r"|不(?:要|能|得|可以?|许|允许|准|用|使用|想|希望|应|应该|支持|接受|考虑|再|做|改|动)|禁(?:止|用)|别|避免|勿|莫|关闭|排除|拒绝|杜绝|不(?=(?:用|使用|引入|采用|做|开|改|加)))"
 )
 _FORBIDS_AFTER = pattern_of(
-    r"[\s)\"'`]*(?:(?:precision|mode|transforms?|optimi[sz]ations?|math|arithmetic|计算|精度|优化|方式)\s*)?(?:(?:is|are|be|must|should|may|can)\s*){0,2}(?:not\b(?! only)|n't|cannot\b|isn't\b|aren't\b|mustn't\b|can't\b|forbidden\b|disallowed\b|off\b(?!-)|off-limits\b|banned\b|disabled\b|prohibited\b|off the table\b|unacceptable\b|out of the question\b|(?:也|都|一律|绝对)?(?:不(?:行|可以?|能|允许|许|得|接受|要|准)|禁止|禁用|免谈))"
+    r"\s*:\s*(?:no|off|forbidden|never|disabled|disallowed|否|禁止|禁用|不)(?![a-z])|[\s)\"'`]*(?:(?:precision|mode|transforms?|optimi[sz]ations?|math|arithmetic|计算|精度|优化|方式)\s*)?(?:(?:is|are|be|must|should|may|can)\s*){0,2}(?:not\b(?! only)|n't|cannot\b|isn't\b|aren't\b|mustn't\b|can't\b|forbidden\b|disallowed\b|off\b(?!-)|off-limits\b|banned\b|disabled\b|prohibited\b|off the table\b|unacceptable\b|out of the question\b|(?:也|都|一律|绝对)?(?:不(?:行|可以?|能|允许|许|得|接受|要|准)|禁止|禁用|免谈))"
 )
 _ALLOWS_BEFORE = pattern_of(
     r"(?:\b(?:only|just|keep(?:s|ing)?(?: it| everything| all)?|stay(?:s|ing)?|us(?:e|es|ing)|allow(?:s|ed|ing)?|may|can|in|with|remain(?:s|ing)?|permit(?:s|ted)?|switch(?:ing)? to|convert(?:ing)? to|mov(?:e|ing) to|ok|okay|fine|accept|exclusively|solely|pure|strictly|nothing but|lower to|drop to|down to|precision|precisions|run|computed?)\b"
@@ -28,7 +28,7 @@ _ALLOWS_AFTER = pattern_of(
     r"[\s)\"'`]*(?:(?:precision|mode|math|arithmetic|计算|精度|运算)\s*)?(?:only\b|exclusively\b|everywhere\b|throughout\b|(?:is|are|would be|'s)?\s*(?:also |both |all )?(?:ok|okay|fine|allowed|permitted|acceptable|good|welcome|enough)\b|(?:也|都|是|就)?(?:可以|行|允许|没问题|可接受|即可|好|够了?|足够|ok|okay))"
 )
 _SMALL = pattern_of(
-    r"(?:\s|[\"'`(,、/:]|\b(?:any|the|a|an|to|use|using|of|on|in|with|it|them|be|we|you|i|want|allow|allowed|allowing|please|do|let|add|adding|introduce|enable|enabling|turn|apply|applying|try|perform|rely|relying|switch|switching|convert|converting|more|extra|additional|new|or|and|nor|either|also|pure|plain|strictly|everything|all|computation|compute|math|precision|stay|keep|go|going|down|drop|lower|lowering|reorder|rearrange|below|touch|change|changing|modify|alter|rewrite|into|for|at|should|must|may|can|ever|my|our|its|this|that|by|make|as|such|well|even|kind|sort|there|is|are|me|own|reduced|do(?:ing)?|create|creating)\b"
+    r"(?:\s|[\"'`(,、/:]|\b(?:any|the|a|an|to|use|using|of|on|in|with|it|them|be|we|you|i|want|allow|allowed|allowing|please|do|let|add|adding|introduce|enable|enabling|turn|apply|applying|try|perform|rely|relying|switch|switching|convert|converting|more|extra|additional|new|or|and|nor|either|also|pure|plain|strictly|everything|all|computation|compute|math|precision|stay|keep|go|going|down|drop|lower|lowering|reorder|rearrange|below|touch|change|changing|modify|alter|rewrite|into|for|at|should|must|may|can|ever|my|our|its|this|that|by|make|as|such|well|even|kind|sort|there|is|are|me|own|have|rather|see|reduced|do(?:ing)?|create|creating)\b"
     r"|使用|采用|引入|开启|启用|任何|做|改|动|用|把|换|转|成|为|到|降|给|我|的|了|进行|去|再|加|添加|增加|更|新|想|要|改变|修改|更改|调整|碰|计算|精度|和|或|及|与|也|都|全部|一律|保持|是|在|以|能|被)*"
 )
 

@@ -54,7 +54,7 @@ def find_quantities(reading: Reading) -> list[Quantity]:
         quantity = single[k]
         if quantity is not None:
             second = single[k + 1] if k + 1 < len(single) else None
-            joined = _range(text, quantity, second) if second is not None else None
+            joined = (_range(text, quantity, second) or _sum(text, quantity, second)) if second is not None else None
             if joined is not None:
                 out.append(joined)
                 k += 2
@@ -107,6 +107,15 @@ def _range(text: str, first: Quantity, second: Quantity) -> Quantity | None:
     if link["arrow"] or (a > b and not explicit):
         return Quantity(first.start, second.end, second.dimension, b, doubt=doubt, falls=True)
     return Quantity(first.start, second.end, second.dimension, max(a, b), min(a, b), doubt, explicit=explicit)
+
+
+def _sum(text: str, first: Quantity, second: Quantity) -> Quantity | None:
+    """ "1 minute 30 seconds"."""
+    if first.dimension != units.TIME or second.dimension != units.TIME or first.value < 60 or second.value >= 60:
+        return None
+    if text[first.end : second.start].strip() not in ("", "and", "又", "零"):
+        return None
+    return Quantity(first.start, second.end, units.TIME, first.value + second.value, doubt=first.doubt or second.doubt)
 
 
 def _number_end(text: str, quantity: Quantity) -> int:

@@ -52,7 +52,7 @@ _AFTERWARDS = pattern_of(
     rf"{_COUNT}\s*(?:{_STREAM})\s*(?:\(?(?:max(?:imum)?|at most|or (?:less|fewer)|tops|only)\b\)?|以内|之内|以下|封顶)"
 )
 _NAMED_LIMIT = pattern_of(
-    r"(?:max[_ -]?streams?|流(?:的)?数量?|stream count|number of (?:cuda )?streams?)\s*(?:is|must be|should be|:|=|<=|≤|at most|不超过|最多|上限|不大于|为|是|limited to|must not exceed|to)+\s*(?P<n>\d{1,4}|[一二两三四五六七八九十]{1,9})"
+    r"(?:max[_ -]?streams?|(?<![a-z] )(?:cuda )?streams?(?=\s*[:=])|流(?:的)?数量?|stream count|number of (?:cuda )?streams?)\s*(?:is|must be|should be|:|=|<=|≤|at most|不超过|最多|上限|不大于|为|是|limited to|must not exceed|to|max|\s)+\s*(?P<n>\d{1,4}|[一二两三四五六七八九十]{1,9})"
 )
 _SINGLE = pattern_of(
     r"\b(?:keep (?:to |it (?:to|on) )?|stay (?:on|in|with) |use |using |on |with |in )?(?:only |just )?(?:a single|single|one single|just one|only one|the same|one) (?:cuda )?stream\b(?: only)?|\bsingle-stream(?:ed)?\b|单(?:个|条|一)?\s*(?:cuda)?\s*流(?![水程畅量])|同一(?:个|条)流|(?:一个|一条)流"

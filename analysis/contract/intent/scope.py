@@ -26,6 +26,7 @@ _PATTERNS = (
     pattern_of(rf"\b(?:restrict|limit|confine)\s+(?:yourself|changes|edits|the changes|all changes|it|modifications|the scope|scope)\s+to\s+(?:the\s+)?(?:function\s+)?[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})[`'\"]?(?![a-z0-9_])"),
     pattern_of(rf"\b(?:scope)\s*(?:is|:|=|should be|must be|limited to)\s*(?:the\s+)?(?:function\s+)?[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})[`'\"]?(?![a-z0-9_])"),
     pattern_of(rf"(?:只|仅)(?:能|可以?|允许|许|要|需)?(?:改|修改|优化|动|碰|调整|编辑|处理|关注|加速)(?:一下)?(?:函数|kernel|核函数)?\s*[`'\"]?(?P<name>{_ID})[`'\"]?"),
+    pattern_of(rf"除了?\s*(?:函数)?\s*[`'\"]?(?P<name>{_ID})[`'\"]?(?=\s*(?:函数)?(?:以外|之外|外))"),
     pattern_of(rf"(?:范围|作用域)(?:仅限|限于|为|是|限制在|:)+\s*(?:函数)?\s*[`'\"]?(?P<name>{_ID})[`'\"]?"),
 )  # fmt: skip
 _LISTED = pattern_of(
@@ -66,6 +67,8 @@ def read_scope(reading: Reading) -> list[Found[str]]:
 def _plainly_listed(reading: Reading, match: re.Match[str]) -> bool:
     """A bare word after "and" is a function only when it looks like one."""
     name = match["name"]
+    if pattern_of(r"\s*(?:的|函数|这|都|必须)").match(reading.text, match.end("name")):
+        return True
     return "_" in name or "::" in name or reading.text[match.end("name") : match.end("name") + 1] == "`"
 
 

@@ -71,7 +71,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("faster", rf"(?P<rel>至少|不低于|不少于|超过|大于|最少)?(?:{relations.FILLER}){_C}\s*(?:倍|x)的?(?:加速|提速|速度|性能|吞吐量?|加速比|速)(?!提)(?:以上)?"),
     ("grow", rf"{_CGAP}{_CMORE}了?(?:{relations.FILLER})(?P<rel>至少|不低于|不少于|超过|大于|最少)?(?:{relations.FILLER})(?:{_CP}|{_C}\s*倍)(?:以上)?"),
     ("grow", rf"{_CGAP}比(?:原来|现在|目前|当前|以前|基线)快(?:{relations.FILLER})(?P<rel>至少|超过)?(?:{_CP}|{_C}\s*倍)(?:以上)?"),
-    ("same", r"\b(?:no|not|never|isn't|aren't|n't be|n't get) slower(?! than *\d)(?: than)?(?: (?:before|now|today|the baseline|the original|it is(?: now)?|baseline|currently))?|不(?:能|得|要)?(?:比(?:现在|原来|目前|以前|基线))慢|不能?变慢|不慢于(?:现在|原来|基线)"),
+    ("same", r"\b(?:no|not|never|isn't|aren't|n't be|n't get) slower(?! than *\d)(?: than)?(?: (?:before|now|today|the baseline|the original|it is(?: now)?|baseline|currently))?|不(?:能|得|要)?(?:比(?:现在|原来|目前|以前|基线))慢|(?:不(?:能|得|要|许|可以?)?|别)变慢|\b(?:don't|do not|must not|never|not) (?:make (?:it|anything|things) |get |be |become |run )?(?:any )?slower\b(?! than *\d)|不慢于(?:现在|原来|基线)"),
 )  # fmt: skip
 _COMPILED = tuple((kind, pattern_of(pattern)) for kind, pattern in _PATTERNS)
 
@@ -188,6 +188,8 @@ def _read(
             )
             return []
         relation = ">" if outer is not None and outer.sign == "<" else ">="
+    if kind == "to" and match[0].endswith("以下"):
+        relation = ">"
     if _ROUGHLY.search(plain):
         reading.ask("bounds", f"How far may it be from {words!r}?", f"speedup >= {value:g}")
         return []

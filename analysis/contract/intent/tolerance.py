@@ -14,7 +14,7 @@ from stitchcuda.analysis.contract.types import Tolerance
 
 _ERROR = r"(?:tolerances?|tol|errors?|deviations?|differences?|diffs?|discrepanc(?:y|ies)|误差|偏差|差异|容差|误差容限|容忍度|差距|误差率)"
 _RELATIVE = pattern_of(
-    rf"\brtol\b|\brel(?:ative(?:ly)?)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?rel(?:ative)?\b|\brelative(?:ly)?\b(?! to)|相对(?!于|来说|较)"
+    rf"\brtol\b|\brel(?:ative(?:ly)?)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?rel(?:ative)?\b|\brelative(?:ly)?\b(?! to(?! the (?:original|reference|baseline|fp)))|相对(?!于|来说|较)"
 )
 _ABSOLUTE = pattern_of(
     rf"\batol\b|\babs(?:olute)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?abs(?:olute)?\b|\babsolute\b(?! (?:must|max|minimum|latency|limit|value of))|绝对(?:误差|容差|偏差|差|差异|差值|值误差|容忍)|绝对(?=\s*\d)"
@@ -23,6 +23,11 @@ _WORD = pattern_of(rf"\b{_ERROR}\b|{_ERROR}|\brtol\b|\batol\b")
 _WEAK = pattern_of(
     r"\b(?:match(?:es|ing)?|agree(?:s)?|differ(?:s|ing)?|deviat(?:e|es|ing)|accura(?:te|cy)|allclose|close|within|equal|identical|precise|relative|absolute|outputs?|results?|numerically|max diff)\b|一致|相差|偏离|结果|输出|相对|绝对"
 )
+_DIFFERS = pattern_of(r"\b(?:differ(?:s|ing)?|deviat(?:e|es|ing)|match(?:es|ing)?|agree)\b|相差|偏离")
+_SAME = pattern_of(
+    r"\bsame (?:results?|outputs?|numbers|values)\b|\b(?:results?|outputs?|numbers|values)\b[a-z ]{0,12}(?:\bnot|n't) (?:change|differ)\b|\bwithout changing (?:the |any )?(?:results?|outputs?)\b"
+)
+_FINEST = pattern_of(r"\d\s*(?:ulps?|(?:significant )?(?:decimals?|decimal places|digits)|位(?:小数|有效数字))")
 _ACCURACY = pattern_of(
     r"\b(?:accuracy|map|f1|recall|psnr|top-?\d accuracy) (?:\w+ ){0,2}(?:loss|drop|degradation|decrease|within|change)|\baccuracy\b|准确率|精度(?:损失|下降|掉点)|掉点"
 )
@@ -41,6 +46,7 @@ _TOP_SAME = pattern_of(
 _NOT_EXACT = pattern_of(
     r"(?:\b(?:not|n't|no need|without|need not|needn't|doesn't|don't)\b|n't\b)[a-z ]{0,36}$|(?:不(?:要求|需要|必|用|一定|是)|无需|无须|没必要|不追求|未必)[^，。;]{0,10}$"
 )
+_NOT_EXACT_INSIDE = pattern_of(r"\bnot\b|n't\b|不(?!变)")
 _NOT_EXACT_AFTER = pattern_of(
     r"^[^,;.，。]{0,12}(?:\b(?:not (?:needed|required|necessary|important)|isn't (?:needed|required|necessary)|is overkill)\b|不(?:要求|需要|必要?|重要)|没必要|无所谓)"
 )
@@ -53,7 +59,12 @@ _NEVER_MIND = pattern_of(r"\b(?:don't|doesn't|do not|does not) (?:care|matter)\b
 def read_tolerance(reading: Reading, parts: list[Clause], quantities: list[Quantity]) -> Found[Tolerance] | None:
     """The tolerance if the request states exactly one; takes its words and asks about the rest."""
     before = len(reading.questions)
+    for match in list(reading.matches(_FINEST)):
+        reading.take(match.span())
+        reading.ask("tolerance", f"What does {reading.words(match.span())!r} allow?", "relative", "absolute", "bitwise")
     found = _numbers(reading, parts, quantities) + _tops(reading, parts) + _exact(reading, parts)
+    if not found and before == len(reading.questions):
+        found = _same(reading, parts)
     if len({one.value for one in found}) > 1:
         reading.ask(
             "tolerance", "Which of these tolerances holds?", *dict.fromkeys(reading.words(one.span) for one in found)
@@ -112,7 +123,9 @@ def _number(reading: Reading, quantity: Quantity, left: int, right: int, clause:
             "bitwise",
         )
         return None
-    if not words and not (small and quantity.dimension == NONE and _WEAK.search(around) and _tells(around)):
+    if not words and not (
+        small and (_WEAK if quantity.dimension == NONE else _DIFFERS).search(around) and _tells(around)
+    ):
         return None
     if words and words[0] in ("error", "errors") and re.search(r"(?a)\berror (?:rate|code|check|handling)", around):
         return None
@@ -181,8 +194,10 @@ def _exact(reading: Reading, parts: list[Clause]) -> list[Found[Tolerance]]:
         if re.search(r"(?a)top[- ]?\d|前[\d一二三四五六七八九十]", reading.text[clause.start : match.start()]):
             continue  # "the same top-5 classes"
         reading.take(match.span())
-        negated = _NOT_EXACT.search(reading.text[clause.start : match.start()]) or _NOT_EXACT_AFTER.search(
-            reading.text[match.end() : clause.end]
+        negated = (
+            _NOT_EXACT_INSIDE.search(match[0])
+            or _NOT_EXACT.search(reading.text[clause.start : match.start()])
+            or _NOT_EXACT_AFTER.search(reading.text[match.end() : clause.end])
         )
         if clause.question or negated:
             reading.ask(
@@ -197,4 +212,19 @@ def _exact(reading: Reading, parts: list[Clause]) -> list[Found[Tolerance]]:
     for match in list(reading.matches(_SLACK)):
         reading.take(match.span())
         reading.ask("tolerance", f"How large is {reading.words(match.span())!r}?", "relative", "absolute")
+    return out
+
+
+def _same(reading: Reading, parts: list[Clause]) -> list[Found[Tolerance]]:
+    """ "The same results", where nothing else says how equal they must be."""
+    out = []
+    for match in list(reading.matches(_SAME)):
+        clause = next((c for c in parts if c.start <= match.start() < c.end), None)
+        if (
+            clause is not None
+            and not clause.question
+            and not _NOT_EXACT.search(reading.text[clause.start : match.start()])
+        ):
+            reading.take(match.span())
+            out.append(Found(Tolerance(), match.span()))
     return out
