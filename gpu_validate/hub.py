@@ -52,6 +52,14 @@ _NOT_YET = {
     "G5": "order on the machine is not checked against a blueprint in this version",
     "G7": "saturation is not measured in this version",
 }
+_BEGINS = {
+    "G0": "reading the sources",
+    "G1": "comparing the order of accesses",
+    "G2": "building",
+    "G3": "comparing results",
+    "G4": "asking compute-sanitizer",
+    "G6": "timing",
+}
 _MEASURING_RUNS = 5  # of the original alone
 
 
@@ -242,7 +250,7 @@ class Hub:
     def enter(self, gate: str) -> None:
         """From now on that gate is worked on."""
         self._gate = gate
-        self.tell(GATES[gate])
+        self.tell(_BEGINS[gate])
 
     def _stop_if_cancelled(self) -> None:
         if self._cancelled():

@@ -26,10 +26,11 @@ _OPEN = {
     "G0": "say how the program is built (compile database or [build]), so that all of it can be read",
     "G1": "make the unknown part visible to the analysis, or keep the edit out of it",
     "G2": "install a CUDA compiler (stitchcuda doctor), or give [build] command",
-    "G3": "print a checksum of the results, write them to a file, or run on a machine with a GPU (stitchcuda doctor)",
-    "G4": "install compute-sanitizer, or run on a machine with a GPU (stitchcuda doctor)",
-    "G6": "run on a quiet machine with a GPU, give more runs, or keep the original: there may be nothing to gain",
+    "G3": "print a checksum of the results, or write them to a file",
+    "G4": "install compute-sanitizer (stitchcuda doctor)",
+    "G6": "run on a quiet machine, give more runs, or keep the original: there may be nothing to gain",
 }
+_NO_GPU = "run it on a machine with an NVIDIA GPU (stitchcuda doctor says what is here)"
 
 
 def primary_of(gates: Sequence[GateResult]) -> Primary | None:
@@ -50,4 +51,5 @@ def primary_of(gates: Sequence[GateResult]) -> Primary | None:
     placed = next((f for f in new if f.path), new[0] if new else None)
     issue = gate.reason or (placed.what if placed else f"{gate.gate} is {gate.state.value}")
     where = (placed.path, placed.line) if placed else ("", 0)
-    return Primary(issue, _WHY.get(gate.gate, ""), fixes.get(gate.gate, ""), *where)
+    fix = _NO_GPU if gate.reason.startswith("there is no GPU") else fixes.get(gate.gate, "")
+    return Primary(issue, _WHY.get(gate.gate, ""), fix, *where)
