@@ -59,7 +59,7 @@ from stitchcuda.agent.units import Obligation, TextEdit
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import StreamKind, Timeline
-from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
+from stitchcuda.analysis.program.ir import Api, ApiKind, Function, Site, walk
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.rules.finding import RuleInput
 from stitchcuda.analysis.rules.waits import members, quiet
@@ -136,6 +136,11 @@ class _Search:
                     Site(line.entry, function.path, function.name_span),
                     "each host thread has a default stream of its own",
                 )
+            for uid in line.functions:
+                for node in _api_calls(analysis.program.functions[uid]):
+                    if node.name.endswith("MemGetInfo"):
+                        site = Site(uid, analysis.program.functions[uid].path, node.span)
+                        return Unfit(site, f"`{node.name}` would count what the pool keeps")
         for path, text in analysis.sources.items():
             match = _OTHER_CUDA.search(text)
             if match is not None:
@@ -146,12 +151,7 @@ class _Search:
     def _fitting(self, targets: Sequence[Site]) -> list[Lifetime]:
         analysis = self.situation.analysis
         uses = PointerUses(analysis.program)
-        bound = any(
-            isinstance(n, Api) and n.kind is ApiKind.SET_STREAM
-            for f in analysis.program.functions.values()
-            if f.body is not None and f.host_cuda_calls
-            for n in walk(f.body)
-        )
+        bound = any(n.kind is ApiKind.SET_STREAM for f in analysis.program.functions.values() for n in _api_calls(f))
         made = []
         for site in targets:
             found = lifetime(analysis.timelines, self._given(analysis.timelines[0]), site, uses)
@@ -252,6 +252,8 @@ class _Search:
                     for site in sites:
                         self._refuse(site, made)
                     return
+                if any(p.edits == made.edits for p in self.proposals):
+                    continue
                 self.proposals.append(
                     Proposal(
                         ID,
@@ -305,6 +307,13 @@ class _Search:
                 tuple(s for m in made for s in m.sites),
             )
         )
+
+
+def _api_calls(function: Function) -> list[Api]:
+    """The runtime calls written in a host function."""
+    if function.body is None or not function.host_cuda_calls:
+        return []
+    return [n for n in walk(function.body) if isinstance(n, Api)]
 
 
 def _stream_ordered(made: Lifetime) -> list[TextEdit]:

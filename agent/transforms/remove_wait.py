@@ -47,11 +47,19 @@ from stitchcuda.agent.units import Obligation
 from stitchcuda.analysis.order.execute import END, execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site, Stmt
+from stitchcuda.analysis.program.ir import ApiKind, Call, Site, Stmt, walk_within
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import EXPLICIT, explicit_waits, members, quiet, region_is_plain
+from stitchcuda.analysis.rules.waits import (
+    EXPLICIT,
+    callee_name,
+    explicit_waits,
+    last_name,
+    members,
+    quiet,
+    region_is_plain,
+)
 from stitchcuda.analysis.syntax.text import LineIndex
 
 ID = "remove-wait"
@@ -194,7 +202,9 @@ class _Search:
             )
             if loud is not None:
                 name = line.ops[loud].kernel or line.ops[loud].api
-                return line.ops[loud].site, f"`{name}` may print or assert, which only a wait brings to light"
+                return line.ops[
+                    loud
+                ].site, f"`{name}` may print or assert, for all that is known, and only a wait brings that to light"
         return None
 
     # ---------------------------------------------------------------------------------------------------------- orders
@@ -269,9 +279,26 @@ class _Search:
             ),
             None,
         )
-        work = [line.ops[k] for k in members(pending)]
-        if later is None or not region_is_plain(given, wait, line.ops[later.id], work):
+        if later is None or not self._nothing_between(given, wait, line.ops[later.id], pending):
             self._keep(wait.site, line.ops[shown[0][0]].site, f"the host may use {shown[0][1]} behind it")
+
+    def _nothing_between(self, given: RuleInput, wait: Op, later: Op, pending: int) -> bool:
+        """Both stand in one round of one function, and the text between them touches no memory of the work and calls no
+        function of the program, which may know the memory by another name."""
+        line, program = given.timeline, given.program
+        if (wait.function, wait.calls, wait.loop, wait.iteration) != (
+            later.function,
+            later.calls,
+            later.loop,
+            later.iteration,
+        ):
+            return False
+        body = program.functions[wait.function].body
+        between = (wait.site.span[1], later.site.span[0])
+        calls = [n for n in walk_within(body, between) if isinstance(n, Call)] if body is not None else []
+        if any(program.by_name.get(last_name(callee_name(call))) for call in calls):
+            return False
+        return region_is_plain(given, wait, later, [line.ops[k] for k in members(pending)])
 
     def _errors(self, entry: _Entry) -> None:
         """An error that a removed check would have reported is reported by a later one, on every path to the end."""

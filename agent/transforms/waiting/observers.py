@@ -58,7 +58,7 @@ _OTHER_THREADS = frozenset(
     ]
 )
 _STATUS = re.compile(r"^(::)?(cudaError(_t|_enum)?|CUresult|\w+(Status|Result)_t|cufftResult)$")
-_NO_TIMER = re.compile(r"^(std::.*|time_t|timeval|timespec|tm|tms|clock_t|cuda\w+|auto)$")
+_NO_TIMER = re.compile(r"^(std::.*|time_t|timeval|timezone|timespec|tm|tms|clock_t|cuda\w+|auto)$")
 
 
 @dataclass

@@ -125,6 +125,10 @@ CASES: dict[str, tuple[str, list[str]]] = {
         loop("        CHECK(cudaSetDevice(i));\n" + PLAIN.replace("float)));", "float)));//!")),
         [],
     ),
+    "free memory is counted": (
+        loop(PLAIN + "        size_t a, b; CHECK(cudaMemGetInfo(&a, &b));//!\n"),
+        [],
+    ),
     "built for HIP too": ("#ifdef __HIP_PLATFORM_AMD__//!\n#endif\n" + loop(PLAIN), []),
     "released elsewhere": (
         loop(PLAIN.replace("CHECK(cudaFree(t))", "drop(t)"), "static void drop(float* p) { CHECK(cudaFree(p)); }//!\n"),

@@ -119,7 +119,8 @@ CASES = {
         CHECK(cudaDeviceSynchronize());//-
     }
 """),
-    "a check that no later call repeats": PRELUDE + """\
+    "a check that no later call repeats": PRELUDE
+    + """\
 int main() {
     float* d; cudaMalloc(&d, 1024); float h[256];
     fill<<<1, 256>>>(d, 256);
@@ -132,7 +133,9 @@ int main() {
     fill<<<1, 256>>>(d, 256);
     CHECK(cudaDeviceSynchronize());
     if (argc > 3) { return 2; }
-""").replace("int main", "int main//!").replace("int main//!(int argc, char** argv) {", "int main(int argc, char** argv) {//!"),
+""")
+    .replace("int main", "int main//!")
+    .replace("int main//!(int argc, char** argv) {", "int main(int argc, char** argv) {//!"),
     "an exception between them": program("""\
     fill<<<1, 256>>>(d, 256);
     CHECK(cudaDeviceSynchronize());
@@ -194,13 +197,24 @@ static void run(float* p) {
     CHECK(cudaDeviceSynchronize());
     h[1] = m[0];//!
 """),
+    "managed memory behind a function that may know it by another name": program(
+        """\
+    float* m; CHECK(cudaMallocManaged(&m, 1024));
+    fill<<<1, 256>>>(m, 256);//!
+    CHECK(cudaDeviceSynchronize());
+    note(argc);
+    CHECK(cudaDeviceSynchronize());//-
+""",
+        before="static int noted;\nstatic void note(int n) { noted = n; }\n",
+    ),
     "memory released by cudaFreeHost": program("""\
     float* m; CHECK(cudaMallocHost(&m, 1024));
     CHECK(cudaMemcpyAsync(m, d, 1024, cudaMemcpyDeviceToHost));
     CHECK(cudaDeviceSynchronize());
     CHECK(cudaFreeHost(m));//!
 """),
-    "the end of the program": PRELUDE + """\
+    "the end of the program": PRELUDE
+    + """\
 int main() {//!
     float* d; cudaMalloc(&d, 1024);
     fill<<<1, 256>>>(d, 256);
@@ -208,7 +222,8 @@ int main() {//!
     return 0;
 }
 """,
-    "a program that is not whole": PRELUDE + """\
+    "a program that is not whole": PRELUDE
+    + """\
 void step(float* d, float* h) {
     fill<<<1, 256>>>(d, 256);
     cudaDeviceSynchronize();//!
