@@ -50,6 +50,7 @@ COMMANDS = (
     Command("contract", "what a request in plain words asks for, and what it leaves open"),
     Command("explain", "what a finding means, why it matters and what to do"),
     Command("validate", "is a changed program still right, and really faster than the original"),
+    Command("gate", "is any launch or copy slower on the GPU than in the baseline"),
     Command("trace", "run a program and tell its CUDA calls and device operations"),
     Command("demo", "the main job on the example that comes with stitchcuda"),
     Command("doctor", "what this machine has and what each missing part costs"),
