@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         cwd=Path.cwd(),
         env=os.environ,
         limits=Limits(seconds=arguments.timeout),
-        request=TraceRequest(arguments.mode),
+        request=TraceRequest(arguments.mode, operations=True),
         library=library,
         network=True,
     )
