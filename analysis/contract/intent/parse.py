@@ -70,10 +70,20 @@ def parse_intent(text: str) -> Contract:
         forbid=tuple(one.value for one in forbidden),
         max_streams=streams.value if streams else None,
         evidence=tuple(
-            Evidence(name, text[a:b], (a, b)) for name, (a, b) in sorted(evidence, key=lambda e: (e[1], e[0]))
+            sorted((_evidence(text, name, span) for name, span in evidence), key=lambda e: (e.span, e.field))
         ),
         questions=tuple(reading.questions),
     )
+
+
+def _evidence(text: str, name: str, span: Span) -> Evidence:
+    """Without the blanks around the words."""
+    start, end = span
+    while start < end and text[start].isspace():
+        start += 1
+    while start < end and text[end - 1].isspace():
+        end -= 1
+    return Evidence(name, text[start:end], (start, end))
 
 
 def _quantities(reading: Reading) -> list[Quantity]:

@@ -193,6 +193,9 @@ def _read(
     if _ROUGHLY.search(plain):
         reading.ask("bounds", f"How far may it be from {words!r}?", f"speedup >= {value:g}")
         return []
+    if unusable := [name for name in statistics if name.startswith("?")]:
+        reading.ask("bounds", f"Which statistic is {unusable[0][1:]!r}?", "mean", "p50", "p90", "p95", "p99", "max")
+        return []
     return [Found(Bound("speedup", statistic, relation, value, "1"), span) for statistic in statistics]
 
 
