@@ -41,7 +41,12 @@ _FORMS = (
 )  # fmt: skip
 _PYTHON_FRAME = re.compile(r'\s*File "([^"]+)", line (\d+)')
 _PYTHON_ERROR = re.compile(r"((?:Syntax|Indentation|Tab)Error: .*)")
-_OURS = ("Resource usage is not shown",)  # what the options that we append make the tools say
+# What the options that we append make the tools say.
+_OURS = (
+    "Resource usage is not shown",
+    "'--device-debug (-G)' overrides",
+    "Conflicting options --device-debug and --generate-line",
+)
 _NUMBER = re.compile(r"^\s*#(\d+)(?:-D)?:\s*|^\s*:\s*")
 
 

@@ -28,6 +28,7 @@ Makefile:3: *** missing separator.  Stop.
 make: *** No rule to make target 'absent'.  Stop.
 /bin/sh: 1: nvcc: not found
 ptxas info    : Used 12 registers, used 1 barriers
+nvcc warning : '--device-debug (-G)' overrides '--generate-line-info (-lineinfo)'
 nvlink warning : Resource usage is not shown as the final resource allocation is not done.
 2 errors detected in the compilation of "main.cu".
 """
