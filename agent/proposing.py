@@ -12,7 +12,7 @@ from functools import reduce
 
 from stitchcuda.agent import versions
 from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Situation, Transform
-from stitchcuda.agent.units import TextEdit, Unit
+from stitchcuda.agent.units import TextEdit, Unit, leaves
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
@@ -135,8 +135,14 @@ class _Work:
             shift = len(_MARK) if edit.path in marked else 0
             return replace(edit, start=edit.start + shift, end=edit.end + shift)
 
-        proposals = [replace(p, edits=tuple(map(moved, p.edits))) for p in outcome.proposals] if marked else ()
-        return Outcome(tuple(proposals) or outcome.proposals, outcome.refusals)
+        inside = [p for p in outcome.proposals if not any(leaves(e.path) for e in p.edits)]
+        outside = [
+            Refusal(p.transform, p.path, p.line, "it would change a file outside of the program's folder")
+            for p in outcome.proposals
+            if p not in inside
+        ]
+        proposals = tuple(replace(p, edits=tuple(map(moved, p.edits))) for p in inside)
+        return Outcome(proposals, (*outcome.refusals, *outside))
 
     def _drafts(self, transform: Transform, outcome: Outcome) -> tuple[_Draft, ...]:
         """The proposals as units still without a place, those that were refused before left out."""

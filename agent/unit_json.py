@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from stitchcuda.agent.transforms.transform import Refusal
-from stitchcuda.agent.units import Obligation, TextEdit, Unit
-from stitchcuda.analysis.contract.jsonread import Reader, integer, text
+from stitchcuda.agent.units import Obligation, TextEdit, Unit, leaves
+from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, integer, text
 from stitchcuda.analysis.proof.model import Declared, May
 
 _MAY = tuple(m.value for m in May)
@@ -75,7 +75,10 @@ def _edit(value: object, at: str) -> TextEdit:
     reader = Reader(value, at, ("path", "start", "end", "text"))
     start = reader.integer("start", least=0)
     end = integer(reader.integer("end", least=0), reader.path("end"), start)
-    return TextEdit(reader.text("path"), start, end, reader.text("text").encode(errors="surrogateescape"))
+    path = reader.text("path")
+    if leaves(path):
+        raise SchemaError(reader.path("path"), path, "a path within the program's folder")
+    return TextEdit(path, start, end, reader.text("text").encode(errors="surrogateescape"))
 
 
 def _declared(value: object, at: str) -> Declared:

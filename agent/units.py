@@ -38,3 +38,8 @@ class Unit:
     declared: Declared
     obligations: tuple[Obligation, ...] = ()
     serves: tuple[str, ...] = ()
+
+
+def leaves(path: str) -> bool:
+    """Whether a path of a version would lead out of its folder."""
+    return path.startswith(("/", "\\")) or ":" in path[:2] or ".." in path.replace("\\", "/").split("/")

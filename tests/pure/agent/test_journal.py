@@ -135,6 +135,7 @@ def test_a_torn_last_event_is_left_out(tmp_path: Path) -> None:
     ("name", "change", "message"),
     [
         ("units.json", lambda v: v["units"][0]["edits"][0].update(start=4), "its edits were changed"),
+        ("units.json", lambda v: v["units"][0]["edits"][0].update(path="../a.cu"), "within the program's folder"),
         ("units.json", lambda v: v["units"][0].pop("why"), r"units\[0\].why: missing"),
         ("run.json", lambda v: v.update(schema=2), 'no object with "schema": 1'),
         ("versions.json", lambda v: v.update(schema=2), 'no object with "schema": 1'),

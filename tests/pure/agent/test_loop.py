@@ -254,6 +254,19 @@ def test_a_forbidden_transform_is_not_tried(tmp_path: Path) -> None:
     assert ("forbidden", "remove-wait: the contract forbids it") in told.steps
 
 
+@pytest.mark.parametrize("path", ["../a.cu", "/etc/a.cu", "x/../../a.cu", "C:\\a.cu"])
+def test_a_change_outside_of_the_program_is_refused(tmp_path: Path, path: str) -> None:
+    class Outside(Removes):
+        def find(self, situation: Situation) -> Outcome:
+            found = super().find(situation)
+            edits = tuple(replace(e, path=path) for e in found.proposals[0].edits)
+            return Outcome((replace(found.proposals[0], edits=edits),))
+
+    result, _ = run(tmp_path, {"a.cu": b"wait();\n"}, [Outside("outside", b"wait();")], hub := Hub())
+    assert result.outcome is Kind.NO_SAFE_CHANGE and not hub.asked
+    assert "outside of the program's folder" in result.refusals[0].reason
+
+
 def test_proposals_priced_below_the_noise_are_left_out(tmp_path: Path) -> None:
     def price(proposals: Sequence[Proposal], _: Analysis) -> Sequence[float | None]:
         return [1e-3 if p.line == 2 else 1e-7 for p in proposals]
