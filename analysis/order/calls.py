@@ -313,6 +313,8 @@ class Calls(Construction):
             for effect in effects.of(param.name):
                 modes |= set(effect.modes)
             for pointer in self.pointers_in(value, state):
+                if not param.type.const:
+                    self.forget_behind(state, pointer)
                 obj = self.objects[pointer.place.object]
                 if not self.visible_to_device(state, obj):
                     continue

@@ -8,11 +8,9 @@ from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode
-from stitchcuda.analysis.order.values import Instance, Num, Place, Pointer, Reference, Unknown, Value
+from stitchcuda.analysis.order.values import SIZE, Instance, Num, Place, Pointer, Reference, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Span
-
-SIZE = "#size"  # the number of elements, kept as a field of the container's object
 
 
 class Containers(Operations):

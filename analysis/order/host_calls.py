@@ -129,6 +129,9 @@ class HostCalls(Containers):
             return self.unresolved(name, expr, state, values)
         self.call_backs(values, expr.span, state)
         for position, value in enumerate(values):
+            if host_library.may_write(short_name, position):
+                for pointer in self.pointers_in(value, state):
+                    self.forget_behind(state, pointer)
             for mode in host_library.modes_of(short_name, position):
                 for pointer in self.pointers_in(value, state):
                     obj = self.objects[pointer.place.object]
@@ -154,6 +157,7 @@ class HostCalls(Containers):
         self.unfollowed.add(self.site(expr.span))
         for value in values:
             for pointer in self.pointers_in(value, state):
+                self.forget_behind(state, pointer)
                 obj = self.objects[pointer.place.object]
                 if self.visible_to_device(state, obj):
                     self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)

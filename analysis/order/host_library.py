@@ -264,6 +264,9 @@ PURE = frozenset(
     ]
 )
 
+_SCANS = frozenset(
+    {"scanf", "sscanf", "fscanf", "sprintf", "snprintf", "clock_gettime", "gettimeofday", "stat", "swap"}
+)
 ALLOCATORS = frozenset({"malloc", "calloc", "aligned_alloc", "realloc", "_mm_malloc", "valloc", "memalign"})
 ENDS = frozenset({"exit", "abort", "_exit", "_Exit", "quick_exit", "terminate", "__assert_fail", "rethrow_exception"})
 
@@ -372,6 +375,15 @@ QUIET_METHODS = frozenset(
 def known(name: str) -> bool:
     """Whether a function (name without `std::`) is known to leave the device alone."""
     return name in EFFECTS or name in PURE or name in ALLOCATORS or name in ENDS
+
+
+def may_write(name: str, position: int) -> bool:
+    """Whether a function (name without `std::`) may write to the memory that an argument points to."""
+    if name in _SCANS:
+        return True
+    if name in EFFECTS:
+        return Mode.WRITE in modes_of(name, position)
+    return name not in PURE and name not in ALLOCATORS and name not in ENDS
 
 
 def modes_of(name: str, position: int) -> tuple[Mode, ...]:

@@ -17,12 +17,27 @@ from stitchcuda.analysis.order.timeline import (
     Event,
     LoopInfo,
     Memory,
+    Mode,
     Op,
     Stream,
     StreamKind,
     Timeline,
 )
-from stitchcuda.analysis.order.values import Handle, Identity, Instance, Object, Place, Pointer, Struct, Value
+from stitchcuda.analysis.order.values import (
+    SIZE,
+    SIZES,
+    Handle,
+    Identity,
+    Instance,
+    Num,
+    Object,
+    Place,
+    Pointer,
+    Struct,
+    Truth,
+    Unknown,
+    Value,
+)
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site, Span, TypeRef
 
 
@@ -90,6 +105,7 @@ class Recorder:
         self.machine = Machine(lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits)
         self.objects: list[Object] = []
         self._objects: dict[Identity, int] = {}
+        self._object_of: dict[int, int] = {}  # buffer -> the object that it stands for
         self.buffers: list[Buffer] = []
         self.streams: list[Stream] = [Stream(LEGACY_STREAM, "default", StreamKind.LEGACY, True)]
         self._streams: dict[Identity, int] = {}
@@ -176,6 +192,7 @@ class Recorder:
             identity = obj.identity
             site, calls = _written_at(identity)
             obj.buffer = len(self.buffers)
+            self._object_of[obj.buffer] = object_id
             self.buffers.append(
                 Buffer(
                     obj.buffer,
@@ -352,7 +369,30 @@ class Recorder:
             placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for)
             if waits_for is not None:
                 fields["event"] = waits_for
-        return self._append(state, placed, kind, api, span, {"stream": stream, **fields})
+        number = self._append(state, placed, kind, api, span, {"stream": stream, **fields})
+        for access in fields.get("accesses", ()):
+            if access.mode is not Mode.READ:
+                self.forget_contents(state, Place(self._object_of[access.buffer]))
+        return number
+
+    def forget_contents(self, state: State, place: Place) -> None:
+        """Something that is not followed may have written there: numbers are no longer known. Handles, pointers and the
+        sizes of containers stay."""
+        found = False
+        for path, value in list(state.below(place)):
+            if path[-1:] != (SIZE,) and isinstance(value, Num | Unknown | Truth):
+                state.store(Place(place.object, place.path + path), Unknown(self.fresh("changed")))
+            found = True
+        obj = self.objects[place.object]
+        number = obj.type is not None and obj.type.name in SIZES and not (obj.type.pointer or obj.type.dims)
+        if not found and not place.path and number and obj.origin in ("local", "global"):
+            state.store(place, Unknown(self.fresh("changed")))
+
+    def forget_behind(self, state: State, pointer: Pointer) -> None:
+        """The same for what a pointer may lead to: which element of an array is not told apart."""
+        path = pointer.place.path
+        kept = next((k for k, step in enumerate(path) if not isinstance(step, str)), len(path))
+        self.forget_contents(state, Place(pointer.place.object, path[:kept]))
 
     def emit_host(self, state: State, kind: ApiKind, api: str, span: Span, **fields: Any) -> int:
         """An op that the host performs."""

@@ -230,7 +230,7 @@ class Timeline:
     loops: tuple[LoopInfo, ...]
     cuts: tuple[Cut, ...] = ()
     functions: frozenset[str] = field(default_factory=frozenset)  # uids executed: what the result depends on
-    unresolved: frozenset[Site] = field(default_factory=frozenset)  # calls that could not be followed: they may do anything
+    unresolved: frozenset[Site] = field(default_factory=frozenset)  # calls not followed: they may do anything
 
     def ordered(self, a: int, b: int) -> bool:
         """Whether op `a` is complete before op `b` starts, on every path that runs both."""

@@ -162,6 +162,8 @@ class Object:
     buffer: int | None = None  # its Timeline buffer, once an op touched it
 
 
+SIZE = "#size"  # the number of elements, kept as a field of the container's object
+
 SIZES: Mapping[str, int] = {
     "bool": 1, "char": 1, "signed char": 1, "unsigned char": 1, "uchar": 1, "int8_t": 1, "uint8_t": 1, "std::byte": 1,
     "std::uint8_t": 1, "std::int8_t": 1,

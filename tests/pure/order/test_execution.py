@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from stitchcuda.analysis.order.timeline import Memory, StreamKind
 from stitchcuda.analysis.program.ir import ApiKind
 
@@ -332,3 +333,24 @@ def test_every_element_of_a_small_array_is_visited_in_a_range_loop() -> None:
         streams = {op.stream for op in result.timeline.ops if op.kernel == "a"}
         read = {a.buffer for op in result.host_reads() for a in op.accesses}
         assert len(streams) == 3 and len(read) == 3, declared
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        'scanf("%d", &n);',
+        "int* p = &n; *p = argument();",
+        "memcpy(&n, argv, 4);",
+        "cudaMemcpy(&n, x, 4, cudaMemcpyDeviceToHost);",
+        "elsewhere(&n);",
+        "counted(&n);",
+        "std::fill(&n, &n + 1, 5);",
+        "cudaMallocManaged(&m, 4); *m = 0; a<<<1, 1>>>(m); cudaDeviceSynchronize(); n = *m;",
+    ],
+)
+def test_a_number_that_others_may_have_written_is_not_known(write: str) -> None:
+    """A loop over it is executed, though it was 0."""
+    body = f"int n = 0; float* m;\n{write}\nfor (int i = 0; i < n; i++) b<<<1, 32>>>(y);"
+    long_body = " ".join(f"for (int i{k} = 0; i{k} < 9; i{k}++) s += i{k} * 2;" for k in range(20))
+    helper = f"void elsewhere(int* n);\nstatic void counted(int* n) {{ int s = 0; {long_body} *n = s; }}\n"
+    assert run(body, before=helper).op("b")
