@@ -18,7 +18,7 @@ _FORBIDS_BEFORE = pattern_of(
     r"|不(?:要|能|得|可以?|许|允许|准|用|使用|想|希望|应|应该|支持|接受|考虑|再|做|改|动)|禁(?:止|用)|别|避免|勿|莫|关闭|排除|拒绝|杜绝|不(?=(?:用|使用|引入|采用|做|开|改|加)))"
 )
 _FORBIDS_AFTER = pattern_of(
-    r"\s*:\s*(?:no|off|forbidden|never|disabled|disallowed|否|禁止|禁用|不)(?![a-z])|[\s)\"'`]*(?:(?:precision|mode|transforms?|optimi[sz]ations?|math|arithmetic|计算|精度|优化|方式)\s*)?(?:(?:is|are|be|must|should|may|can)\s*){0,2}(?:not\b(?! only)|n't|cannot\b|isn't\b|aren't\b|mustn't\b|can't\b|forbidden\b|disallowed\b|off\b(?!-)|off-limits\b|banned\b|disabled\b|prohibited\b|off the table\b|unacceptable\b|out of the question\b|(?:也|都|一律|绝对)?(?:不(?:行|可以?|能|允许|许|得|接受|要|准)|禁止|禁用|免谈))"
+    r"\s*:\s*(?:no|off|forbidden|never|disabled|disallowed|否|禁止|禁用|不)(?![a-z])|[\s)\"'`]*(?:(?:precision|mode|transforms?|optimi[sz]ations?|math|arithmetic|quanti[sz]ation|计算|精度|优化|方式|量化)\s*)?(?:(?:is|are|be|must|should|may|can)\s*){0,2}(?:not\b(?! only)|n't|cannot\b|isn't\b|aren't\b|mustn't\b|can't\b|forbidden\b|disallowed\b|off\b(?!-)|off-limits\b|banned\b|disabled\b|prohibited\b|off the table\b|unacceptable\b|out of the question\b|(?:也|都|一律|绝对)?(?:不(?:行|可以?|能|允许|许|得|接受|要|准)|禁止|禁用|免谈))"
 )
 _ALLOWS_BEFORE = pattern_of(
     r"(?:\b(?:only|just|keep(?:s|ing)?(?: it| everything| all)?|stay(?:s|ing)?|us(?:e|es|ing)|allow(?:s|ed|ing)?|may|can|in|with|remain(?:s|ing)?|permit(?:s|ted)?|switch(?:ing)? to|convert(?:ing)? to|mov(?:e|ing) to|ok|okay|fine|accept|exclusively|solely|pure|strictly|nothing but|lower to|drop to|down to|precision|precisions|run|computed?)\b"

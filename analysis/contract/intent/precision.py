@@ -57,6 +57,8 @@ def read_precision(reading: Reading, parts: list[Clause]) -> tuple[list[Found[st
         (allowed if side == "allow" else forbidden).extend(group)
     for match in list(reading.matches(_QUANTIZE)):
         clause = speech.joined(parts, match.span())
+        if _ONE.search(reading.text, max(0, match.start() - 8), match.start()):
+            continue  # "no int8 quantization" says which
         if clause is not None and polarity(reading.text, clause, match.span()) == "forbid":
             reading.take(match.span())
             forbidden += [

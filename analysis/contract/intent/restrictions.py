@@ -33,8 +33,8 @@ IDS = tuple(name for name, _ in TRANSFORMS)
 _EDGE = r"(?<![a-z0-9_-])(?:{})(?![a-z0-9_-])"
 _CONCEPTS = tuple((name, pattern_of(_EDGE.format(rf"{name}|{pattern}"))) for name, pattern in TRANSFORMS)
 _KEEPS = (
-    ("remove-wait", pattern_of(r"\bkeep (?:all |every |the |my |our |existing |host )*(?:waits?|syncs?|synchroni[sz]ations?(?: points?| calls?)?)\b|保留(?:所有|全部|现有的?)?(?:的)?同步")),
-    ("tune-launch", pattern_of(r"\bkeep (?:all |the |my |our |existing |current )*(?:launch (?:config(?:uration)?s?|param(?:eter)?s?)|(?:block|grid) (?:sizes?|dim(?:ension)?s?)(?: (?:and|or) (?:block|grid) (?:sizes?|dim(?:ension)?s?))?)\b|保持(?:block|线程块|grid|启动)(?:大小|配置|参数|尺寸)")),
+    ("remove-wait", pattern_of(r"\b(?:keep|leave|preserve) (?:all |every |the |my |our |existing |host )*(?:waits?|syncs?|synchroni[sz]ations?(?: points?| calls?)?)\b|保留(?:所有|全部|现有的?)?(?:的)?同步")),
+    ("tune-launch", pattern_of(r"\b(?:keep|leave|preserve) (?:all |the |my |our |existing |current )*(?:launch (?:config(?:uration)?s?|param(?:eter)?s?)|(?:block|grid) (?:sizes?|dim(?:ension)?s?)(?: (?:and|or) (?:block|grid) (?:sizes?|dim(?:ension)?s?))?)\b|保持(?:block|线程块|grid|启动)(?:大小|配置|参数|尺寸)")),
 )  # fmt: skip
 _LIST = pattern_of(r"\s*(?:[,、，/&]|\bor\b|\band\b|\bnor\b|和|或者?|与|及|以及)+\s*(?:use |any |no |使用)?")
 _DESCRIBES = pattern_of(r"\bwithout (?:the )?$|不用$|没有?$")
@@ -45,14 +45,17 @@ _COUNT = (
     r"(?P<n>\d{1,4}|one|a single|two|three|four|five|six|seven|eight|nine|ten|sixteen|[一二两三四五六七八九十]{1,9})"
 )
 _AT_MOST = pattern_of(
-    rf"(?:\b(?P<le>at most|up to|no more than|not more than|(?:a )?max(?:imum)?(?: of)?|limit(?:ed)?(?: it)? to|within|(?:not|n't|never) (?:use |create |exceed |go over |have )?(?:more than|exceed(?:ing)?|over)?|not to exceed|or fewer|<=|≤|only)|(?P<lt>fewer than|less than|under|below|<)"
+    rf"(?:\b(?P<le>at most|up to|no more than|not more than|(?:a )?max(?:imum)?(?: of)?|limit(?:ed)?(?: it)? to|within|(?:not|n't|never) (?:use |using |create |creating |exceed |go over |have |want |need |open |allow )?(?:more than|exceed(?:ing)?|over)?|not to exceed|or fewer|<=|≤|only)|(?P<lt>fewer than|less than|under|below|<)"
     rf"|(?P<cle>最多|至多|不(?:能|得|要|可|许)?(?:超过|多于)|上限(?:为|是)?|限制(?:在|为|到)|控制在|顶多|只(?:能|用|许|允许)*|仅(?:用|使用|能用)?)|(?P<clt>少于|低于|小于))\s*(?:使用|用|开|创建|有|use\s+|using\s+|have\s+)*\s*{_COUNT}\s*(?:{_STREAM})(?:以内|之内)?"
 )
 _AFTERWARDS = pattern_of(
     rf"{_COUNT}\s*(?:{_STREAM})\s*(?:\(?(?:max(?:imum)?|at most|or (?:less|fewer)|tops|only)\b\)?|以内|之内|以下|封顶)"
 )
 _NAMED_LIMIT = pattern_of(
-    r"(?:max[_ -]?streams?|(?<![a-z] )(?:cuda )?streams?(?=\s*[:=])|流(?:的)?数量?|stream count|number of (?:cuda )?streams?)\s*(?:is|must be|should be|:|=|<=|≤|at most|不超过|最多|上限|不大于|为|是|limited to|must not exceed|to|max|\s)+\s*(?P<n>\d{1,4}|[一二两三四五六七八九十]{1,9})"
+    r"(?:max[_ -]?streams?|(?<![a-z] )(?:cuda )?streams?(?=\s*[:=<≤])|流(?:的)?数量?|stream count|number of (?:cuda )?streams?)\s*(?:is|must be|should be|:|=|<=|≤|at most|不超过|最多|上限|不大于|为|是|limited to|must not exceed|to|max|\s)+\s*(?P<n>\d{1,4}|[一二两三四五六七八九十]{1,9})"
+)
+_CHINESE_LIMIT = pattern_of(
+    r"流(?![水程畅式量行体])(?:的?数量?|数)?\s*(?:不(?:能|得|要|可)?(?:超过|多于|大于)|最多|至多|上限(?:为|是)?|限制(?:为|在)|控制在|≤|<=)\s*(?P<n>\d{1,4}|[一二两三四五六七八九十]{1,9})\s*(?:个|条)?"
 )
 _SINGLE = pattern_of(
     r"\b(?:keep (?:to |it (?:to|on) )?|stay (?:on|in|with) |use |using |on |with |in )?(?:only |just )?(?:a single|single|one single|just one|only one|the same|one) (?:cuda )?stream\b(?: only)?|\bsingle-stream(?:ed)?\b|单(?:个|条|一)?\s*(?:cuda)?\s*流(?![水程畅量])|同一(?:个|条)流|(?:一个|一条)流"
@@ -135,7 +138,7 @@ def _streams(reading: Reading, parts: list[Clause]) -> Found[int] | None:
     for match in list(reading.matches(_AT_MOST)):
         count = _count(match["n"])
         keep(count - 1 if count is not None and (match["lt"] or match["clt"]) else count, match.span())
-    for pattern in (_AFTERWARDS, _NAMED_LIMIT):
+    for pattern in (_AFTERWARDS, _NAMED_LIMIT, _CHINESE_LIMIT):
         for match in list(reading.matches(pattern)):
             keep(_count(match["n"]), match.span())
     for match in list(reading.matches(_NO_MORE)):

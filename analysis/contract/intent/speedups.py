@@ -19,7 +19,7 @@ _P = r"(?P<p>\d+(?:\.\d+)?)\s*(?:%|percent\b|per cent\b|pct\b)"
 _CP = r"(?:(?P<p>\d+(?:\.\d+)?)\s*%|百分之(?P<cp>[零一二两三四五六七八九十百]{1,9}(?:点[零一二三四五六七八九]+)?|\d+(?:\.\d+)?)|(?P<ten>[一二三四五六七八九])成(?P<half>半)?)"
 _TIMES = r"\s*-?\s*(?:x|×|times|fold)"
 _LESS = r"(?:reduc(?:e[sd]?|ing|tion)|cut(?:s|ting)?|lower(?:s|ed|ing)?|shav(?:e|ing)|decreas(?:e[sd]?|ing)|drop(?:s|ped|ping)?|shrink(?:s|ing)?|trim(?:s|ming)?|slash(?:es|ing)?|shorten(?:s|ed|ing)?|bring(?:s|ing)? down|knock|take|save|saving|get rid of|remove|eliminate)"
-_MORE = r"(?:increas(?:e[sd]?|ing)|improv(?:e[sd]?|ing|ement)|rais(?:e[sd]?|ing)|boost(?:s|ed|ing)?|speed(?:s|ing)? ?up|sped up|accelerat(?:e[sd]?|ing)|gain|grow)"
+_MORE = r"(?:increas(?:e[sd]?|ing)|improv(?:e[sd]?|ing|ement)|rais(?:e[sd]?|ing)|boost(?:s|ed|ing)?|speed(?:s|ing)? ?up|sped up|accelerat(?:e[sd]?|ing)|gain|grow|speed(?:ing)? (?:it|this|that|things|everything) up)"
 _TIME = r"(?:latency|run ?-?time|time|duration|execution time|wall ?-?clock(?: time)?|response time|delay)"
 _ANY = r"[^,;.!?，。、\n]{0,60}?"
 _GAP = r"(?P<gap>[^,;.!?，。、\n]{0,60}?)"
@@ -47,6 +47,7 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     ("faster", rf"\b(?:speed(?:s|ing)? ?up|accelerat(?:e|ing)|sped up)\b{_GAP}\s(?:{_N}{_TIMES})(?![a-z0-9])(?! (?:faster|less))"),
     ("faster", rf"\bspeed-?up\s*(?:factor|ratio)?\s*(?:of|is|must be|should be|to be|>=?|≥|:|=)?\s*(?:{relations.FILLER})(?P<rel>>\s*=?|≥|at least|more than|over|above|a minimum of|no less than|not less than|of|exceed(?:ing|s)?)?\s*(?:{relations.FILLER}){_N}(?:{_TIMES})?(?![a-z0-9%])"),
     ("faster", rf"\b{_N}\s*-?x(?![a-z0-9])(?= *(?:$|[,.;!，。]|on\b|with\b|and\b|or (?:more|better)))"),
+    ("faster", rf"\bgain(?:s|ing)? (?P<rel>(?:at least|more than|over|a|an)\s+)?{_P}"),
     ("less", rf"\b(?P<halve>halv(?:e|es|ed|ing))\b{_GAP}(?=$|[,;.!?，。\n])"),
     ("less", rf"\b{_LESS}\b{_GAP}\b(?P<halve>in half|by half|by a half|in two|by one half|by 1/2)\b"),
     ("less", rf"\b{_LESS}\b{_GAP}\b(?:by )(?:(?:at least|more than|over|at most|up to|about|around|a full)\s+)*(?:{_P}|(?:a factor of )?(?:at least )?{_N}(?:{_TIMES})?(?![a-z0-9.%]| *(?:ms|us|ns|s|[kmg]i?b|kib|mib|gib|μs|milli|micro|sec|byte)))"),
@@ -61,11 +62,12 @@ _PATTERNS: tuple[tuple[str, str], ...] = (
     # Chinese
     ("to", rf"{_CGAP}(?:降低|缩短|减少|降|减|压缩|压|缩|变|控制|缩减)(?:到|至|为|成)(?:{relations.FILLER})(?:{_CFRACTION}|{_CP})(?:以下|以内)?"),
     ("to", rf"(?:原来|现在|目前|当前|原先|基线)的?(?:{_CFRACTION}|{_CP})的?(?P<what>时间|延迟|耗时)"),
+    ("to", rf"{_CTIME}(?:{relations.FILLER})(?:不(?:能|得|要)?(?:超过|高于|大于|多于)|低于|小于|少于|最多|至多)(?:原来|现在|目前|当前|原先|以前|基线)的?(?:{_CFRACTION}|{_CP})"),
     ("to", rf"(?:{_CFRACTION})的(?P<what>时间|延迟|耗时)"),
     ("less", rf"{_CGAP}(?:{_CLESS}了?|缩减)(?:{relations.FILLER})(?P<rel>至少|不低于|不少于|超过|最少|大于)?(?:{relations.FILLER})(?:{_CP}|(?P<halve>一半)|{_CFRACTION})(?:以上|的?时间|的?延迟)?"),
     ("less", rf"{_CGAP}(?P<halve>减半|砍半|折半|腰斩|减一半|砍一半)"),
     ("faster", rf"{_CGAP}(?P<twice>翻倍|翻一?番|加倍)"),
-    ("faster", rf"{_CGAP}(?:(?:提高|提升|增加|加快|加速|提速|达到|变成|变为|是|为|到|做到|跑到|涨)(?:到|至|为|成)?(?:{relations.FILLER})(?P<rel>至少|不低于|不少于|超过|大于|最少)?(?:原来|现在|目前|当前|原先|以前|基线|原始版本|原版)的?(?:{relations.FILLER})(?:至少)?){_C}\s*倍(?:以上|速度?)?"),
+    ("faster", rf"{_CGAP}(?:(?:提高|提升|增加|加快|加速|提速|达到|变成|变为|是|为|到|做到|跑到|涨|(?=至少|不低于|不少于|超过|大于|最少|不小于))(?:到|至|为|成)?(?:{relations.FILLER})(?P<rel>至少|不低于|不少于|超过|大于|最少|不小于)?(?:原来|现在|目前|当前|原先|以前|基线|原始版本|原版)的?(?:{relations.FILLER})(?:至少)?){_C}\s*倍(?:以上|速度?)?"),
     ("faster", rf"{_CGAP}(?:提高|提升|增加|加快|加速|提速|涨)(?:到|至|为|成){_C}\s*倍(?:以上)?"),
     ("faster", rf"(?:加速比|速度比|speedup)\s*(?:{relations.FILLER})(?P<rel>至少|不低于|不少于|超过|大于等于|大于|高于|>\s*=?|≥|达到|最少|不小于)?\s*(?:{relations.FILLER}){_C}(?!\s*%)\s*(?:倍|x)?(?:以上)?"),
     ("faster", rf"(?P<rel>至少|不低于|不少于|超过|大于|最少)?(?:{relations.FILLER}){_C}\s*(?:倍|x)的?(?:加速|提速|速度|性能|吞吐量?|加速比|速)(?!提)(?:以上)?"),

@@ -35,7 +35,8 @@ def statistics_in(reading: Reading, span: Span) -> list[str]:
                 found.append((*match.span(), name_found if name_found in STATISTICS else f"?{name_found}"))
             else:
                 found.append((*match.span(), "?tail" if name == "tail" else name))
-    return list(dict.fromkeys(name for _, _, name in sorted(found)))
+    names = list(dict.fromkeys(name for _, _, name in sorted(found)))
+    return [name for name in names if name != "?tail"] or names  # "p99 tail latency"
 
 
 def _percentile(match: re.Match[str]) -> str:

@@ -22,16 +22,16 @@ _DTYPE_BEFORE = (
     r"(?:(?:" + _DTYPE.replace("{0}", "before_") + r")\s*(?:tensor|array|张量|数组)?\s*(?:of\s*(?:shape|size)?\s*)?)"
 )
 _DTYPE_AFTER = (
-    r"(?:\s*[,，(]?\s*(?:的|of|in|as|dtype|type|类型(?:为|是)?|数据类型(?:为|是)?|元素类型(?:为|是)?|,|:|=)*\s*(?:"
+    r"(?:\s*[,，(]?\s*(?:\s|的|of|in|as|and|with|has|dtype|type|类型(?:为|是)?|数据类型(?:为|是)?|元素类型(?:为|是)?|,|:|=)*\s*(?:"
     + _DTYPE.replace("{0}", "after_")
     + r")(?![a-z0-9_]))"
 )
 _SIZE = r"(?:\d{1,9}|[a-z_][a-z0-9_]{0,15})"
 _BRACKETED = rf"[\[(]\s*(?P<list>{_SIZE}(?:\s*[,，x×*]\s*{_SIZE})*)\s*,?\s*[\])]"
-_CROSSED = r"(?P<cross>(?:\d{1,9}|(?<![a-z0-9_])[a-z](?=[x×*]\d))(?:\s?[x×*]\s?\d{1,9})+)(?![a-z0-9_.%])"
+_CROSSED = r"(?P<cross>(?:\d{1,9}|(?<![a-z0-9_])[a-z](?=[x×*]\d))(?:\s?[x×*]\s?\d{1,9})+)(?![a-z0-9_%]|\.\d)"
 _KIND = r"(?P<kind>(?:\b(?:the )?(?:model |network )?(?:inputs?|outputs?|results? tensor)\b)|输入|输出)"
 _NAME = r"(?P<name>(?!(?:is|are|has|shape|of|with|as|a(?!\s*(?:and|,|:|&)\s)|an|the|size|tensor|tensors|in|to|batch|float|double|half|int|image|images|data|and|dtype|dims?|must|should|will|be)\b)[a-z_][a-z0-9_.]{0,31})"
-_SAYS = r"(?:\s*(?:is|are|has|have|of|with|:|=|,|shape[ds]?|size[ds]?|dims?|dimensions?|a|an|the|tensor|tensors|array|batch|images?|data|matrix|and|as|in|be|must|should|will|形状|尺寸|大小|维度|张量|为|是|的|图像|图片|矩阵|数据|数组|一个|形如|均|都|both|each|all))*"
+_SAYS = r"(?:\s*(?:is|are|has|have|of|with|:|=|,|shape[ds]?|size[ds]?|dims?|dimensions?|a|an|the|tensor|tensors|array|batch|images?|data|matrix|and|as|in|be|must|should|will|形状|尺寸|大小|维度|张量|为|是|的|图像|图片|矩阵|数据|数组|一个|形如|一张|一幅|均|都|both|each|all))*"
 _PATTERN = pattern_of(
     rf"{_KIND}(?P<after_kind>{_SAYS}?)\s*(?:[\"'`]?{_NAME}[\"'`]?(?:\s*(?:,|and|&|、|和|与|及)\s*[\"'`]?(?P<second>(?!(?:is|are|of|with)\b)[a-z_][a-z0-9_.]{{0,31}})[\"'`]?(?=\s|[㐀-鿿:]))?)?{_SAYS}\s*{_DTYPE_BEFORE}?\s*(?:{_BRACKETED}|{_CROSSED}){_DTYPE_AFTER}?"
 )

@@ -17,7 +17,7 @@ _RELATIVE = pattern_of(
     rf"\brtol\b|\brel(?:ative(?:ly)?)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?rel(?:ative)?\b|\brelative(?:ly)?\b(?! to(?! the (?:original|reference|baseline|fp)))|相对(?!于|来说|较)"
 )
 _ABSOLUTE = pattern_of(
-    rf"\batol\b|\babs(?:olute)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?abs(?:olute)?\b|\babsolute\b(?! (?:must|max|minimum|latency|limit|value of))|绝对(?:误差|容差|偏差|差|差异|差值|值误差|容忍)|绝对(?=\s*\d)"
+    rf"\batol\b|\babs(?:olute)?\.?(?:[ _-]+(?:numerical |max(?:imum)? |numeric )?{_ERROR})|\b(?:{_ERROR})\s*\(?(?:of\s+)?abs(?:olute)?\b|\babsolute\b(?! (?:must|max|minimum|latency|limit|value of))|绝对(?:误差|容差|偏差|差|差异|差值|值误差|容忍)|绝对(?=\s*[\d)])"
 )
 _WORD = pattern_of(rf"\b{_ERROR}\b|{_ERROR}|\brtol\b|\batol\b")
 _WEAK = pattern_of(
