@@ -58,7 +58,7 @@ from stitchcuda.agent.transforms.waiting.reliance import enqueued_work, reliance
 from stitchcuda.agent.units import Obligation, TextEdit
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.order.timeline import StreamKind, Timeline
+from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Function, Site, walk
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.rules.finding import RuleInput
@@ -195,11 +195,21 @@ class _Search:
                         by_free[op.site],
                         Unfit(full.ops[reliance.op].site, f"{reliance.reason}, which `cudaFree` may have waited for"),
                     )
+            strangers = observers.strangers(line.functions)
+            started = [op for op in full.ops if op.kind is ApiKind.NEUTRAL and op.site in strangers]
             for op in full.ops:
                 owner = by_free.get(op.site)
+                if owner is None:
+                    continue
+                stranger = next(
+                    (s for s in started if full.earlier[op.id] >> s.id & 1 and not _waited(full, s, op)), None
+                )
+                if stranger is not None:
+                    what = f"{strangers[stranger.site]} may start device work, for which `cudaFree` waits"
+                    self._drop(made, owner, Unfit(stranger.site, what))
                 pending = full.earlier[op.id] & work & ~full.before[op.id]
                 loud = next((k for k in members(pending) if not quiet(analysis.program, full, full.ops[k])), None)
-                if owner is not None and loud is not None:
+                if loud is not None:
                     name = full.ops[loud].kernel or full.ops[loud].api
                     self._drop(
                         made,
@@ -307,6 +317,14 @@ class _Search:
                 tuple(s for m in made for s in m.sites),
             )
         )
+
+
+def _waited(line: Timeline, stranger: Op, free: Op) -> bool:
+    """The host waits for the whole device between the two."""
+    return any(
+        op.kind is ApiKind.DEVICE_SYNC and line.earlier[op.id] >> stranger.id & 1 and line.earlier[free.id] >> op.id & 1
+        for op in line.ops
+    )
 
 
 def _api_calls(function: Function) -> list[Api]:

@@ -87,6 +87,7 @@ class _Entry:
 
     with_waits: Timeline
     observed: dict[Site, str]
+    strangers: dict[Site, str]
     options: Options
 
 
@@ -215,7 +216,8 @@ class _Search:
         observed = observers.sites(line.functions)
         per_thread = any(s.kind is StreamKind.PER_THREAD for s in line.streams)
         options = Options(per_thread_default_stream=per_thread, observed=frozenset(observed))
-        return _Entry(self._executed(line.entry, options), observed, options)
+        strangers = observers.strangers(line.functions)
+        return _Entry(self._executed(line.entry, options), observed, strangers, options)
 
     def _executed(self, entry: str, options: Options, without: Iterable[Site] = ()) -> Timeline:
         options = Options(
@@ -246,6 +248,7 @@ class _Search:
         waits = [op for op in line.ops if op.site in self.candidates]
         for reliance in reliances(line, lost, entry.observed):
             self._blame(line, waits, reliance.op, reliance.work, without, reliance.reason)
+        self._unseen_work(entry, waits)
         if any(op.site not in self.candidates for op in waits):
             return  # what remains is looked at with these waits back in place
         for wait in waits:
@@ -262,6 +265,25 @@ class _Search:
             if line.earlier[op] >> wait.id & 1 and done:
                 work &= ~done
                 self._keep(wait.site, line.ops[op].site, reason)
+
+    def _unseen_work(self, entry: _Entry, waits: list[Op]) -> None:
+        """Code that is not here may have started work of its own: the next wait for the device stays."""
+        line = entry.with_waits
+        strangers = [op for op in line.ops if op.kind is ApiKind.NEUTRAL and op.site in entry.strangers]
+        for wait in waits:
+            kept = [
+                op
+                for op in line.ops
+                if op.kind is ApiKind.DEVICE_SYNC
+                and op.site not in self.candidates
+                and line.earlier[wait.id] >> op.id & 1
+            ]
+            for stranger in strangers:
+                covered = any(line.earlier[op.id] >> stranger.id & 1 for op in kept)
+                if line.earlier[wait.id] >> stranger.id & 1 and not covered:
+                    name = entry.strangers[stranger.site]
+                    self._keep(wait.site, stranger.site, f"{name} may start device work, and its code is not here")
+                    break
 
     def _seen_by_host(self, line: Timeline, without: Timeline, wait: Op) -> None:
         """Work that the host can watch through memory: the Timeline does not know every pointer that the host follows, so

@@ -7,7 +7,7 @@ The executor makes an op of each (`Options.observed`), so that what is complete 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.order import host_library
@@ -57,6 +57,22 @@ _OTHER_THREADS = frozenset(
         "async",
     ]
 )
+_CASTS = frozenset(["raw_pointer_cast", "device_pointer_cast"])
+_STANDARD_METHODS = frozenset(
+    [
+        "path",
+        "extension",
+        "filename",
+        "stem",
+        "string",
+        "native",
+        "parent_path",
+        "is_regular_file",
+        "is_directory",
+        "seed",
+    ]
+)
+_WRAPPERS = frozenset(["std::function", "std::thread", "std::jthread", "std::packaged_task"])
 _STATUS = re.compile(r"^(::)?(cudaError(_t|_enum)?|CUresult|\w+(Status|Result)_t|cufftResult)$")
 _NO_TIMER = re.compile(r"^(std::.*|time_t|timeval|timezone|timespec|tm|tms|clock_t|cuda\w+|auto)$")
 
@@ -66,25 +82,30 @@ class Observers:
     """The observers of a program, each with what it does, in words that go on "the host ...". Memoised."""
 
     program: Program
-    _reasons: dict[str, str] = field(default_factory=dict)  # uid -> of a host function that is not followed
+    _reasons: dict[str, tuple[str, str]] = field(default_factory=dict)  # uid -> of a host function that is not followed
 
     def sites(self, functions: Iterable[str]) -> dict[Site, str]:
         """The observers written in these functions."""
-        found: dict[Site, str] = {}
-        for uid in functions:
+        return {site: reason for site, (reason, _) in self._found(functions)}
+
+    def strangers(self, functions: Iterable[str]) -> dict[Site, str]:
+        """The calls in these functions of code that is not here: it may start device work of its own."""
+        return {site: stranger for site, (_, stranger) in self._found(functions) if stranger}
+
+    def _found(self, functions: Iterable[str]) -> Iterator[tuple[Site, tuple[str, str]]]:
+        for uid in sorted(functions):
             function = self.program.functions.get(uid)
             if function is None or function.body is None or function.space in ("global", "device"):
                 continue
-            lambdas = _lambdas(function)
+            quiet = _quiet_names(function)
             for node in walk(function.body):
-                reason = self._reason(node, lambdas)
-                if reason:
-                    found.setdefault(Site(uid, function.path, node.span), reason)
-        return found
+                reason = self._reason(node, quiet)
+                if any(reason):
+                    yield Site(uid, function.path, node.span), reason
 
     def within(self, statement: Stmt) -> str:
         """What a statement does that relies on completion, empty when it does nothing of the kind."""
-        return next((r for r in (self._reason(n, frozenset()) for n in walk(statement)) if r), "")
+        return next((r for r, _ in (self._reason(n, frozenset()) for n in walk(statement)) if r), "")
 
     def measuring_object(self, functions: Iterable[str]) -> tuple[Site, str] | None:
         """An object that seems to measure by its lifetime and whose code is not followed: nothing says where it does."""
@@ -105,72 +126,83 @@ class Observers:
         if name not in self.program.records and not any(last_name(r) == bare for r in self.program.records):
             return True
         ends = self.program.by_name.get(f"~{bare}", ())
-        return any(uid not in self.program.reaches_cuda and self._large(uid) and self._inside(uid) for uid in ends)
+        return any(uid not in self.program.reaches_cuda and self._large(uid) and self._inside(uid)[0] for uid in ends)
 
     def _large(self, uid: str) -> bool:
         body = self.program.functions[uid].body
         return body is not None and sum(1 for _ in walk(body)) > SMALL_BODY
 
-    def _reason(self, node: Stmt | Expr, lambdas: frozenset[str]) -> str:
-        """Empty when the node relies on nothing by itself."""
+    def _reason(self, node: Stmt | Expr, quiet: frozenset[str]) -> tuple[str, str]:
+        """What the node does that relies on completion, and what code that is not here it calls; empty when nothing."""
         if isinstance(node, Throw):
-            return "leaves by an exception"
+            return "leaves by an exception", ""
         if isinstance(node, Api):
             if node.kind is ApiKind.ELAPSED_TIME:
-                return f"measures time with `{node.name}`"
+                return f"measures time with `{node.name}`", ""
             if node.kind is ApiKind.RESET:
-                return f"calls `{node.name}`"
+                return f"calls `{node.name}`", ""
             if node.kind is ApiKind.NEUTRAL and not _CALM.match(node.name):
-                return f"calls `{node.name}`, which running work may not get along with"
-            return ""
-        return self._call(node, lambdas) if isinstance(node, Call) else ""
+                return f"calls `{node.name}`, which running work may not get along with", ""
+            return "", ""
+        return self._call(node, quiet) if isinstance(node, Call) else ("", "")
 
-    def _call(self, call: Call, lambdas: frozenset[str]) -> str:
+    def _call(self, call: Call, quiet: frozenset[str]) -> tuple[str, str]:
         name = callee_name(call)
         if not name:
-            return "calls through a pointer"
-        if name in lambdas:
-            return ""  # followed
+            return "calls through a pointer", "a call through a pointer"
+        if name in quiet:
+            return "", ""
         bare = last_name(name)
-        bodies = [
-            u for u in self.program.by_name.get(bare, ()) if self.program.functions[u].space not in ("global", "device")
-        ]
+        functions = self.program.functions
+        bodies = [u for u in self.program.by_name.get(bare, ()) if functions[u].space not in ("global", "device")]
+        if bodies and "::" in name and not _of_the_program(name, [functions[u].qualified for u in bodies]):
+            bodies = []  # `thrust::transform` is not the program's `transform`
         if bodies:
-            followed = any(u in self.program.reaches_cuda for u in bodies)
-            return "" if followed else next((r for r in map(self._inside, bodies) if r), "")
-        return (
-            self._foreign(name, bare, isinstance(call.callee, Member))
-            if not asks_for_error(self.program, call, set())
-            else ""
-        )
+            if any(u in self.program.reaches_cuda for u in bodies):
+                return "", ""  # followed
+            found = [self._inside(u) for u in bodies]
+            return next((r for r, _ in found if r), ""), next((s for _, s in found if s), "")
+        if asks_for_error(self.program, call, set()):
+            return "", ""
+        return self._foreign(name, bare, isinstance(call.callee, Member))
 
-    def _foreign(self, name: str, bare: str, method: bool) -> str:
+    def _foreign(self, name: str, bare: str, method: bool) -> tuple[str, str]:
         """Of a call whose code is not here."""
+        standard = "::" not in name.removeprefix("::") or name.removeprefix("::").startswith("std::")
         if TIMER.search(name):
-            return f"takes a time with `{name}`"
+            return f"takes a time with `{name}`", "" if standard else f"`{name}`"
+        if not standard and bare not in _CASTS:
+            return f"calls `{name}`, whose code is not here", f"`{name}`"
         if bare in host_library.ENDS:
-            return f"ends the program with `{name}`"
+            return f"ends the program with `{name}`", ""
         if bare in _OTHER_THREADS or "thread" in name:
-            return f"meets other threads in `{name}`"
+            return f"meets other threads in `{name}`", f"another thread, met in `{name}`,"
         if _CHECK.search(bare) or HARMLESS.match(name) or host_library.known(bare):
-            return ""
-        if method and bare in host_library.QUIET_METHODS:
-            return ""
+            return "", ""
+        if method and (bare in host_library.QUIET_METHODS or bare in _STANDARD_METHODS):
+            return "", ""
         if bare in self.program.records or any(last_name(r) == bare for r in self.program.records):
-            return ""  # `T(x)`: a construction
-        return f"calls `{name}`, whose code is not here"
+            return "", ""  # `T(x)`: a construction
+        return f"calls `{name}`, whose code is not here", f"`{name}`"
 
-    def _inside(self, uid: str) -> str:
+    def _inside(self, uid: str) -> tuple[str, str]:
         """Of a host function of the program."""
         known = self._reasons.get(uid)
         if known is None:
-            self._reasons[uid] = ""  # recursion adds nothing
+            self._reasons[uid] = ("", "")  # recursion adds nothing
             function = self.program.functions[uid]
-            lambdas = _lambdas(function)
+            quiet = _quiet_names(function)
             nodes = walk(function.body) if function.body is not None else ()
-            reasons = (self._reason(n, lambdas) for n in nodes if not (_looks_at_status(function) and _gives_up(n)))
-            known = self._reasons[uid] = next((r for r in reasons if r), "")
+            found = [self._reason(n, quiet) for n in nodes if not (_looks_at_status(function) and _gives_up(n))]
+            known = next((r for r, _ in found if r), ""), next((s for _, s in found if s), "")
+            self._reasons[uid] = known
         return known
+
+
+def _of_the_program(name: str, qualified: Iterable[str]) -> bool:
+    """Whether a qualified name means one of these functions."""
+    wanted = name.removeprefix("::")
+    return any(q == wanted or q.endswith(f"::{wanted}") or wanted.endswith(f"::{q}") and "::" in q for q in qualified)
 
 
 def _looks_at_status(function: Function) -> bool:
@@ -188,7 +220,11 @@ def reason_at(reasons: dict[Site, str], site: Site, api: str) -> str:
     return "ends the program" if api == END else reasons.get(site, f"calls `{api}`")
 
 
-def _lambdas(function: Function) -> frozenset[str]:
+def _quiet_names(function: Function) -> frozenset[str]:
+    """Local names that are called but are no foreign code: lambdas, which are followed, and objects of the standard
+    library (`uniform(generator)`)."""
     if function.body is None:
         return frozenset()
-    return frozenset(n.name for n in walk(function.body) if isinstance(n, Declare) and isinstance(n.init, Lambda))
+    declared = [n for n in walk(function.body) if isinstance(n, Declare)]
+    standard = {n.name for n in declared if n.type.name.startswith("std::") and n.type.name not in _WRAPPERS}
+    return frozenset({n.name for n in declared if isinstance(n.init, Lambda)} | standard)

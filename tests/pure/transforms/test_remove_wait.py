@@ -92,6 +92,18 @@ CASES = {
 """,
         before="extern int MPI_Send(void*, int, int, int);\n",
     ),
+    "work that code elsewhere may have started": program(
+        """\
+    vendor_gemm(h);//!
+    CHECK(cudaDeviceSynchronize());
+    fill<<<1, 256>>>(d, 256);
+""",
+        before="extern void vendor_gemm(float*);\n",
+    ),
+    "a library algorithm that may not wait": program("""\
+    thrust::transform(thrust::cuda::par_nosync, d, d + 256, d, thrust::negate<float>());//!
+    CHECK(cudaDeviceSynchronize());
+"""),
     "a staging buffer that is filled again": program("""\
     float* staging; CHECK(cudaMallocHost(&staging, 1024));
     CHECK(cudaMemcpyAsync(d, staging, 1024, cudaMemcpyHostToDevice));
