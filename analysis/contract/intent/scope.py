@@ -12,7 +12,9 @@ _MARKED = r"(?:[a-z_][a-z0-9]*(?:_[a-z0-9_]*|::[a-z_][a-z0-9_:]*|\d[a-z0-9_]*))"
 _NOT_A_NAME = r"(?!(?:the|a|an|this|that|these|those|is|are|in|of|to|and|or|only|be|should|must|it|calls?|on|which|with|that|time|launch(?:es)?|fusion|for|code|under|at|from|itself|may|can|changes?|runs?|takes?|needs?|has|not|body|scope|whole|entire|main loop)(?![a-z0-9_]))"
 _PATTERNS = (
     pattern_of(rf"(?<![a-z0-9_.:>]){_NOT_A_NAME}(?P<name>{_ID})\s?\(\s*\)"),
-    pattern_of(rf"`(?P<name>{_ID})(?:\(\))?`"),
+    # quoted names are of functions only beside words that say so: files, options and variables are quoted, too
+    pattern_of(rf"(?:\b(?:only|just|touch|change|modify|edit|optimi[sz]e|accelerate|speed up|rewrite|within|inside|scope|functions?|kernels?|methods?|restrict(?:ed)? to|limit(?:ed)? to|confined? to|outside|except|but)(?: (?:the|of|in|code|function|kernel|method|body|is|inside))*\s*:?\s*|函数\s*|[改动]\s*|优化\s*|加速\s*|除了?\s*)`(?P<name>{_ID})(?:\(\))?`"),
+    pattern_of(rf"`(?P<name>{_ID})(?:\(\))?`(?=\s*(?:functions?\b|kernels?\b|methods?\b|only\b|函数|方法))"),
     pattern_of(rf"(?:函数|方法|核函数)\s*(?:名为|叫|:|为|是)?\s*[`'\"]?{_NOT_A_NAME}(?P<name>{_ID})(?![a-z0-9_])(?:\(\))?[`'\"]?"),
     pattern_of(rf"(?:{_WORD})\s+(?:named|called)\s+[`'\"]?(?P<name>{_ID})(?![a-z0-9_])(?:\(\))?[`'\"]?"),
     pattern_of(rf"(?:{_WORD})\s*:?\s*['\"]?(?P<name>{_MARKED})(?![a-z0-9_])['\"]?"),
@@ -73,10 +75,10 @@ def _plainly_listed(reading: Reading, match: re.Match[str]) -> bool:
 
 
 def _name(reading: Reading, match: re.Match[str], found: dict[str, Found[str]]) -> None:
-    span = (match.start("name") if match.re is _LISTED else match.start(), match.end())
+    start = match.start("name") - (reading.text[match.start("name") - 1 : match.start("name")] == "`")
+    span = (start, match.end())
     if _ONLY_API.match(match["name"]):
         return
-    start = match.start()
     all_but = _ALL_BUT.search(reading.text, max(0, start - 64), start) or _ALL_BUT_AFTER.match(
         reading.text, match.end()
     )
@@ -84,6 +86,6 @@ def _name(reading: Reading, match: re.Match[str], found: dict[str, Found[str]]) 
         reading.take(span)
         reading.ask("scope", f"{reading.words(span)!r} is left out: which functions may change?")
         return
-    reading.take(span)
+    reading.take(match.span() if match.re is not _LISTED else span)
     name = reading.raw[match.start("name") : match.end("name")]
     found.setdefault(name, Found(name, span))

@@ -38,7 +38,10 @@ _SENTENCE = pattern_of(
 _DESCRIBED = pattern_of(r"\b(?:takes|took|currently|runs (?:at|in)|is (?:at|currently|now)|now)\b|目前|现在|当前|耗时")
 _FOR_THE = pattern_of(r"\b(?:for|of|in) (?:the|our|my) ")
 _OF_A_FUNCTION = pattern_of(r"\s*(?:functions?|methods?|kernels?|calls?|函数|方法)?\s*(?:of|in|for|的|里的|中的)?\s*")
-_KEEP_VERB = frozenset(("keep", "run"))
+_WEAK_VERB = pattern_of(
+    r"mak|get|bring|run|keep|push|drive|让|把|将|使|提升|提高"
+)  # ask for speed only beside a limit or "faster"
+_FASTER = pattern_of(r"\bfast(?:er)?\b|\bquick(?:er|ly)?\b|快|加速|优化|提速|性能|速度|吞吐")
 
 
 def read_task(reading: Reading, parts: list[Clause], bounds: list[Span]) -> Found[str] | None:
@@ -79,7 +82,7 @@ def _candidates(reading: Reading, clause: Clause, limited: bool) -> list[Span]:
         out += [subject] if limited else []
     if limited and (beneficiary := _FOR_THE.search(text, begin, clause.end)) is not None:
         out.append((beneficiary.end(), _end(reading, beneficiary.end(), clause.end, False)))
-    if verb is not None and (verb[0] not in _KEEP_VERB or limited):
+    if verb is not None and (limited or not _WEAK_VERB.match(verb[0]) or _FASTER.search(text, verb.end(), clause.end)):
         out.append((verb.end(), _end(reading, verb.end(), clause.end)))
     return out
 

@@ -71,8 +71,10 @@ def read_tensors(reading: Reading) -> tuple[list[Found[TensorSpec]], list[Found[
 
 def _add(reading: Reading, match: re.Match[str], side: list[Found[TensorSpec]]) -> None:
     span = _span(match)
-    reading.take(span)
     shape = tuple(_size(reading, match, part) for part in _parts(match))
+    if len(shape) < 2 and isinstance(shape[0], str):
+        return  # a word in parentheses
+    reading.take(span)
     dtype = _dtype(match)
     name = reading.raw[match.start("name") : match.end("name")] if match["name"] else ""
     if not name:

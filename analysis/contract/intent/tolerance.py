@@ -33,7 +33,7 @@ _ACCURACY = pattern_of(
 )
 _BITWISE = pattern_of(
     r"\bbit[- ]?(?:wise|exact(?:ness|ly)?|identical|accurate|perfect|equal)\b(?:[ -](?:identical|equal|exact|equality|the same|same|reproducible|matching))?|\bbit[- ](?:for|by)[- ]bit\b(?: (?:identical|equal|the same|exact))?|\bexact(?:ly)? (?:the )?(?:same|equal|identical)(?: (?:results?|outputs?|numbers|values))?|\b(?:match(?:es|ing)?|agree) exactly\b|\bexactly match(?:es|ing)?\b|\b(?:results?|outputs?|numbers|values|logits)\b[a-z ]{0,16}\bunchanged\b|\bexact (?:results?|outputs?|match|equality)\b"
-    r"|\b(?:numerically |strictly |completely |perfectly )?identical (?:results?|outputs?|numbers|values)\b|\b(?:results?|outputs?|numbers|values|logits)\b[a-z ]{0,24}\bidentical\b|\bnumerically identical\b|\b(?:zero|no) (?:numerical )?(?:tolerance|error|deviation|differences?)\b(?! (?:requirement|limit))"
+    r"|\b(?:numerically |strictly |completely |perfectly )?identical (?:results?|outputs?|numbers|values)\b|\b(?:results?|outputs?|numbers|values|logits)\b[a-z ]{0,24}\bidentical\b|\bnumerically identical\b|(?<!non-)\b(?:zero|no) (?:numerical )?(?:tolerance|error|deviation|differences?)\b(?! (?:requirement|limit|code|message|check|handling))"
     r"|逐(?:位|比特|字节|bit)(?:地)?(?:完全)?(?:一致|相同|相等|对齐|一样)?|按位(?:一致|相同|相等)|位级(?:一致|相同)?|(?:bit|比特)级(?:别)?(?:一致|相同|精确)?|完全(?:一致|相同|一样|相等)|一模一样|(?:结果|输出|数值)(?:必须|要|需要|应|应该)?(?:保持|完全)*不变|分毫不差|零误差|严格(?:一致|相等|相同)|(?:结果|输出|数值)(?:必须|要|需要?|应|应该)?(?:和|与|跟)?(?:原来|原版|原程序|基线|之前|现在)?的?(?:保持)?(?:一致|一样|相同)(?=\s*(?:$|[,;!?，。]))"
 )
 _TOP = pattern_of(

@@ -647,5 +647,15 @@ PHRASES = [
     ("你好", ""),
     ("what can you do?", ""),
 ]
+PROSE = [  # what is written about programs asks for nothing
+    ("The `subset.json` contains a subset of the benchmarks for cuda, hip and sycl.", ""),
+    ("The script returns 0 on success, or the first non-zero error code.", ""),
+    ("* Added `simpleZeroCopy`.", ""),
+    ("Build the program using the following `cmake` commands.", ""),
+    ("Requires Compute Capability 2.0 or later.", "gpu None sm_20"),
+    ("We encode `A` with `00`, `C` with `01`.", ""),
+    ("The output_dir can be a local directory (above).", ""),
+    ("本示例演示如何使用流和事件。", ""),
+]
 # fmt: on
-SENTENCES = [*LIMITS, *CHANGES, *RESULTS, *PLACES, *NOTHING, *MIXED, *OTHERS, *MORE, *TRAPS, *PHRASES]
+SENTENCES = [*LIMITS, *CHANGES, *RESULTS, *PLACES, *NOTHING, *MIXED, *OTHERS, *MORE, *TRAPS, *PHRASES, *PROSE]
