@@ -41,9 +41,10 @@ def keeps_order(both: Correspondence, made: Pairing, residency: Residency, *, by
     operations counts as conflicting."""
     found = Ordering()
     _same_buffers(both, made, found)
-    compared = [
-        a for a in made.pairs if made.before.ops[a].kind not in MOVING or made.before.ops[a].kind is ApiKind.FREE
-    ]
+    kinds = MOVING - {ApiKind.FREE} | {
+        ApiKind.NEUTRAL
+    }  # what the host may see at a point is the matter of `waiting.py`
+    compared = [a for a in made.pairs if made.before.ops[a].kind not in kinds]
     known = _old_pairs(both, made, compared, found, by_name=by_name)
     _new_pairs(
         both, made, [a for a in compared if made.before.ops[a].kind is not ApiKind.FREE], known, residency, found

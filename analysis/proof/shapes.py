@@ -77,7 +77,7 @@ def shape_of(program: Program, side: Side, piece: Piece) -> Shape:
     first = nodes[0]
     if isinstance(first, Evaluate):
         inner = first.expr
-        if isinstance(inner, Launch) and pure(inner, (Launch,)):
+        if isinstance(inner, Launch):  # never comes or goes alone
             return Shape("launch", inner)
         if (
             isinstance(inner, Call)
@@ -100,11 +100,9 @@ def followed(program: Program, path: str, call: Expr | None) -> str | None:
     return found[0].uid if len(found) == 1 and found[0].space == "host" and found[0].body is not None else None
 
 
-def pure(node: Expr | Stmt, besides: tuple[type, ...] = ()) -> bool:
+def pure(node: Expr | Stmt) -> bool:
     """Evaluating it changes nothing and asks nobody: it may come and go."""
     for inner in walk(node):
-        if inner is node and isinstance(node, besides):
-            continue
         if isinstance(inner, (Assign, Lambda, New, Delete, Launch, Api, Opaque)):
             return False
         if isinstance(inner, Call) and not _asks_size(inner):
