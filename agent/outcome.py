@@ -132,8 +132,8 @@ def _with(best: Candidate, contract: Contract) -> tuple[Kind, str, Candidate | N
         return Kind.IMPROVED, gained, best, None
     missed = [b for b in bounds if b.met is False]
     if missed:
-        why = _limit(best.verdict)
-        reason = f"{gained}. {_distance(missed)}{'. ' + why if why else ''}"
+        why = best.verdict.limits
+        reason = f"{gained}. {_distance(missed)}{'. Now ' + why if why else ''}"
         return Kind.BEST_EFFORT, reason, best, _relax(contract, missed)
     unknown = [b for b in bounds if b.met is None]
     if unknown or len(bounds) < len(contract.bounds):
@@ -178,12 +178,6 @@ def quantity(value: float, unit: str) -> str:
     if unit == "B" and value >= 1e6:
         return f"{value / 1e6:.4g} MB"
     return f"{value:.4g}" if unit == "1" else f"{value:.4g} {unit}"
-
-
-def _limit(verdict: Verdict) -> str:
-    """What limits the version now, as the saturation gate saw it."""
-    gate = verdict.gate("G7")
-    return gate.reason if gate is not None and gate.state is not GateState.UNTESTED else ""
 
 
 def _relax(contract: Contract, missed: Sequence[BoundResult]) -> Question | None:

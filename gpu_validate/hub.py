@@ -25,6 +25,7 @@ from stitchcuda.gpu_validate.figures import FIGURES, Figures, chosen_statistic, 
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Side, latency
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
+from stitchcuda.gpu_validate.limits import limits_of
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
@@ -296,7 +297,9 @@ class _Judgement:
         for gate in GATES:
             self._gates[gate] = self._step(gate, steps.get(gate))
         gates = tuple(self._gates[gate] for gate in GATES)
-        return Verdict(decide(gates), gates, self._speedup(), self._bounds(), primary_of(gates), self._measured())
+        return Verdict(
+            decide(gates), gates, self._speedup(), self._bounds(), primary_of(gates), self._measured(), self._limits()
+        )
 
     def _step(self, gate: str, run: Callable[[], GateResult] | None) -> GateResult:
         if run is None:
@@ -403,6 +406,16 @@ class _Judgement:
 
     def _measured(self) -> Mapping[str, Any]:
         return self._latency.measured if self._latency else {}
+
+    def _limits(self) -> str:
+        full = self._equivalence.full if self._equivalence else None
+        if full is None or self._after is None or self._latency is None:
+            return ""
+        found = limits_of(full, self._hub.starts_of(full, self._after))
+        if found is None:
+            return ""
+        name = "latency" if found.of == "invocation" else "cuda_span"
+        return found.sentence(self._latency.measured.get(name, {}).get("candidate"))
 
     def _bounds(self) -> tuple[BoundResult, ...]:
         found = self._latency

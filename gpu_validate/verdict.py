@@ -96,7 +96,7 @@ class Primary:
 @dataclass(frozen=True, slots=True)
 class Verdict:
     """`speedup` maps wall, cuda_span, gpu_busy, latency to an interval, as far as measured; `measured` holds the figures
-    behind it (seconds, for baseline and candidate)."""
+    behind it (seconds, for baseline and candidate). `limits` is what limits the version now, as a sentence."""
 
     state: VerdictState
     gates: tuple[GateResult, ...]
@@ -104,6 +104,7 @@ class Verdict:
     bounds: tuple[BoundResult, ...] = ()
     primary: Primary | None = None
     measured: Mapping[str, Any] = field(default_factory=dict)
+    limits: str = ""
 
     def gate(self, name: str) -> GateResult | None:
         return next((g for g in self.gates if g.gate == name), None)

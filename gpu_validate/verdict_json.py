@@ -55,6 +55,7 @@ def verdict_to_json(verdict: Verdict) -> dict[str, Any]:
             "line": primary.line,
         },
         "measured": dict(verdict.measured),
+        "limits": verdict.limits,
     }
 
 
@@ -72,7 +73,7 @@ def feedback(verdict: Verdict) -> dict[str, Any]:
 
 def verdict_from_json(value: object) -> Verdict:
     """Reads what `verdict_to_json` made. Raises `SchemaError`."""
-    reader = Reader(value, "", ["schema", "state", "gates", "speedup", "bounds", "primary", "measured"])
+    reader = Reader(value, "", ["schema", "state", "gates", "speedup", "bounds", "primary", "measured", "limits"])
     reader.schema(SCHEMA)
     raw = value if isinstance(value, dict) else {}
     speedup = raw.get("speedup", {})
@@ -85,6 +86,7 @@ def verdict_from_json(value: object) -> Verdict:
         reader.items("bounds", _bound, ()),
         None if raw.get("primary") is None else reader.record("primary", _primary),
         _plain(raw.get("measured", {}), "measured"),
+        reader.text("limits", ""),
     )
 
 

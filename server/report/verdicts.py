@@ -26,6 +26,8 @@ def verdict_text(verdict: Verdict) -> str:
             lines.append(f"        and {len(said) - _FINDINGS} more (--format json has all)")
     lines += _speeds(verdict)
     lines += [f"bound   {_bound(b)}" for b in verdict.bounds]
+    if verdict.limits:
+        lines.append(f"now     {verdict.limits}")
     if verdict.primary is not None:
         place = f" ({verdict.primary.path}:{verdict.primary.line})" if verdict.primary.path else ""
         lines += [
