@@ -46,6 +46,7 @@ from stitchcuda.agent.transforms.waiting.statements import in_parallel_region, i
 from stitchcuda.agent.units import Obligation
 from stitchcuda.analysis.order.execute import END, execute_entry
 from stitchcuda.analysis.order.recorder import Options
+from stitchcuda.analysis.order.symbolic import ONE, at_least
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Call, Site, Stmt, walk_within
 from stitchcuda.analysis.proof.model import Declared, May
@@ -64,6 +65,7 @@ from stitchcuda.analysis.syntax.text import LineIndex
 
 ID = "remove-wait"
 DECLARED = Declared((ID,), waits=May.FEWER)
+_LOOPS = 12  # combinations of loops that may have no round
 _ROUNDS = 24  # each takes back at least one wait
 
 
@@ -244,11 +246,11 @@ class _Search:
                     op.site, None, "which paths the program takes depends on it, as far as the analysis can tell"
                 )
             return
-        lost = [a & ~b for a, b in zip(line.before, without.before, strict=True)]
         waits = [op for op in line.ops if op.site in self.candidates]
-        for reliance in reliances(line, lost, entry.observed):
+        for reliance in reliances(line, _lost(line, without), entry.observed):
             self._blame(line, waits, reliance.op, reliance.work, without, reliance.reason)
         self._unseen_work(entry, waits)
+        self._without_rounds(entry, waits)
         if any(op.site not in self.candidates for op in waits):
             return  # what remains is looked at with these waits back in place
         for wait in waits:
@@ -265,6 +267,37 @@ class _Search:
             if line.earlier[op] >> wait.id & 1 and done:
                 work &= ~done
                 self._keep(wait.site, line.ops[op].site, reason)
+
+    def _without_rounds(self, entry: _Entry, waits: list[Op]) -> None:
+        """The Timeline runs every loop at least once. A wait in a loop that may have no round at all counts only for work
+        and for users that stand in that loop themselves."""
+        line = entry.with_waits
+        loops = [_perhaps_empty(line, op) for op in line.ops]
+        around: dict[Site, frozenset[Site]] = defaultdict(frozenset)
+        for op in line.ops:
+            if _blocks(op):
+                around[op.site] |= loops[op.id]
+        kept = [inside for site, inside in around.items() if site not in self.candidates]
+        if all(inside <= loops[wait.id] for inside in kept for wait in waits):
+            return  # no round, no wait that could be missed
+        bare = self._executed(
+            line.entry, entry.options, {*self.candidates, *(s for s, inside in around.items() if inside)}
+        )
+        pairs = list(reliances(line, _lost(line, bare), entry.observed)) if _same_ops(line, bare) else []
+        keys = {loops[k] | loops[pair.op] for pair in pairs for k in members(pair.work)}
+        if len(keys) > _LOOPS or not _same_ops(line, bare):
+            for wait in waits:
+                self._keep(wait.site, None, "what happens when a loop has no round could not be settled")
+            return
+        for key in sorted(keys, key=sorted):
+            outside = {site for site, inside in around.items() if not inside <= key}
+            known = self._executed(line.entry, entry.options, outside)
+            run = self._executed(line.entry, entry.options, {*self.candidates, *outside})
+            alike = _same_ops(line, known) and _same_ops(line, run)
+            lost = _lost(known, run) if alike else _lost(line, bare)
+            for reliance in reliances(line, lost, entry.observed):
+                work = sum(1 << k for k in members(reliance.work) if loops[k] | loops[reliance.op] == key)
+                self._blame(line, waits, reliance.op, work, run if alike else bare, reliance.reason)
 
     def _unseen_work(self, entry: _Entry, waits: list[Op]) -> None:
         """Code that is not here may have started work of its own: the next wait for the device stays."""
@@ -368,6 +401,23 @@ class _Search:
 
 def _blocks(op: Op) -> bool:
     return op.kind in EXPLICIT or (op.kind in (ApiKind.COPY, ApiKind.MEMSET) and bool(op.waits))
+
+
+def _lost(line: Timeline, without: Timeline) -> list[int]:
+    """For each op, the work that is no longer known to be complete when it starts."""
+    return [a & ~b for a, b in zip(line.before, without.before, strict=True)]
+
+
+def _perhaps_empty(line: Timeline, op: Op) -> frozenset[Site]:
+    """The loops around an op that are not known to have a round."""
+    found = set()
+    number = op.loop
+    while number is not None:
+        loop = line.loops[number]
+        if not (loop.trip is not None and at_least(loop.trip, ONE)):
+            found.add(loop.site)
+        number = loop.parent
+    return frozenset(found)
 
 
 def _same_ops(a: Timeline, b: Timeline) -> bool:

@@ -131,6 +131,18 @@ CASES = {
         CHECK(cudaDeviceSynchronize());//-
     }
 """),
+    "a copy in a loop that may have no round": program("""\
+    fill<<<1, 256>>>(d, 256);
+    CHECK(cudaDeviceSynchronize());
+    for (int i = 1; i < argc; ++i) { CHECK(cudaMemcpy(h, d, 1024, cudaMemcpyDeviceToHost)); }
+    auto t = std::chrono::steady_clock::now();//!
+"""),
+    "a copy in a loop that has rounds": program("""\
+    fill<<<1, 256>>>(d, 256);
+    CHECK(cudaDeviceSynchronize());//-
+    for (int i = 0; i < 8; ++i) { CHECK(cudaMemcpy(h, d, 1024, cudaMemcpyDeviceToHost)); }
+    auto t = std::chrono::steady_clock::now();
+"""),
     "a check that no later call repeats": PRELUDE
     + """\
 int main() {
