@@ -57,7 +57,8 @@ class Outcome:
 class Transform(Protocol):
     """A module of this package; the table is in `__init__.py`, in the order in which they enable each other."""
 
-    ID: str
+    @property
+    def ID(self) -> str: ...
 
     def find(self, situation: Situation) -> Outcome: ...
 

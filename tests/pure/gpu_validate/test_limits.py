@@ -28,7 +28,10 @@ def test_the_recorded_run_is_limited_by_the_host() -> None:
 
 def made_up(times: list[list[int]]) -> tuple[Trace, Starts]:
     """Invocations of kernels that take so long, 100 ns apart."""
-    calls, ops, spans, now = [], [], [], 0
+    calls: list[Call] = []
+    ops: list[DeviceOp] = []
+    spans: list[tuple[int, int]] = []
+    now = 0
     for group in times:
         first = len(calls)
         for k, took in enumerate(group):
@@ -41,7 +44,7 @@ def made_up(times: list[list[int]]) -> tuple[Trace, Starts]:
 
 def test_invocations_are_told_apart_and_the_first_is_left_out() -> None:
     found = limits_of(*made_up([[90_000, 90_000], [1_000, 3_000], [1_000, 3_000], [1_000, 3_000]]))
-    assert found is not None and (found.of, found.device_seconds) == ("invocation", pytest.approx(4e-6))
+    assert found is not None and found.of == "invocation" and found.device_seconds == pytest.approx(4e-6)
     assert found.largest == (("k1", 0.75), ("k0", 0.25))
     sentence = found.sentence(5e-6)
     assert sentence.startswith(

@@ -12,7 +12,8 @@ Times = dict[tuple[int, str], int]  # (line, kernel) -> nanoseconds
 
 
 def trace(times: Times, draw: random.Random, noise: float = 0.01, dropped: int = 0) -> Trace:
-    calls, ops = [], []
+    calls: list[Call] = []
+    ops: list[DeviceOp] = []
     for k in range(10):
         for (line, kernel), duration in times.items():
             n = len(calls)
