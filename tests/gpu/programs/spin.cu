@@ -4,7 +4,7 @@
 #include <cuda_runtime.h>
 
 const int N = 1 << 16;
-const int ROUNDS = 2000;
+const int ROUNDS = 20000;
 
 __global__ void mix(unsigned* values, int rounds) {
     unsigned value = values[blockIdx.x * blockDim.x + threadIdx.x];
@@ -20,7 +20,7 @@ int main() {
     cudaMalloc(&d_values, N * sizeof(unsigned));
     cudaMemcpy(d_values, values, N * sizeof(unsigned), cudaMemcpyHostToDevice);
     for (int step = 0; step < 30; ++step) {
-        mix<<<N / 256, 256>>>(d_values, 500);
+        mix<<<N / 256, 256>>>(d_values, 5000);
         mix<<<N / 256, 256>>>(d_values, ROUNDS);
     }
     cudaMemcpy(values, d_values, N * sizeof(unsigned), cudaMemcpyDeviceToHost);
