@@ -16,7 +16,9 @@ from typing import Any
 from stitchcuda.server.jobs import Job
 
 COMMAND = (sys.executable, "-m", "stitchcuda.server.cli")
-_LINE_LIMIT = 1 << 20  # of a progress line; results are read whole
+_RESULT_BYTES = 16 << 20
+_READ_BYTES = 1 << 16
+_STEPS_SHOWN = 10  # of those that came with one read: an editor shows no thousands a second
 _MESSAGE_BYTES = 2000
 
 Report = Callable[[int, str], None]  # percentage, message
@@ -43,45 +45,60 @@ async def run(job: Job, words: Sequence[str], report: Report, command: Sequence[
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        limit=_LINE_LIMIT,
     )
     assert process.stdout is not None and process.stderr is not None
-    output, said = await asyncio.gather(process.stdout.read(), _follow(process.stderr, report))
+    output, said = await asyncio.gather(_result(process), _follow(process.stderr, report))
     code = await process.wait()
+    if output is None:
+        return Answer(code, None, f"its result is larger than {_RESULT_BYTES >> 20} MiB")
     try:
         value = json.loads(output)
-    except ValueError:
+    except (ValueError, RecursionError):
         value = None
     if not isinstance(value, dict):
         return Answer(code, None, said or f"it ended with {code} and no result")
     return Answer(code, value, said)
 
 
+async def _result(process: asyncio.subprocess.Process) -> bytes | None:
+    """What it prints; None, and its end, when that is too much."""
+    assert process.stdout is not None
+    output = bytearray()
+    while chunk := await process.stdout.read(_READ_BYTES):
+        output += chunk
+        if len(output) > _RESULT_BYTES:
+            process.kill()
+            return None
+    return bytes(output)
+
+
 async def _follow(stream: asyncio.StreamReader, report: Report) -> str:
     """Passes progress on; returns what else was said, its end when it is long."""
-    said = b""
-    while True:
-        try:
-            line = await stream.readline()
-        except ValueError:  # a line over the limit: what of it was read is dropped
-            continue
-        if not line:
-            return said.decode(errors="replace").strip().removeprefix("stitchcuda: ")
-        step = _progress(line)
-        if step is None:
-            said = (said + line)[-_MESSAGE_BYTES:]
-        else:
+    said, partial = b"", b""
+    while chunk := await stream.read(_READ_BYTES):
+        *lines, partial = (partial + chunk).split(b"\n")
+        partial = partial[-_READ_BYTES:]  # a line without an end must not grow for ever
+        steps = []
+        for line in lines:
+            step = _progress(line)
+            if step is None:
+                said = (said + line + b"\n")[-_MESSAGE_BYTES:]
+            else:
+                steps.append(step)
+        for step in steps[-_STEPS_SHOWN:]:
             report(*step)
+        await asyncio.sleep(0)  # what is there already is read without a pause: others want to be served, too
+    return (said + partial)[-_MESSAGE_BYTES:].decode(errors="replace").strip().removeprefix("stitchcuda: ")
 
 
 def _progress(line: bytes) -> tuple[int, str] | None:
     try:
         value = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict) or not isinstance(value.get("message"), str):
         return None
     step, of = value.get("step"), value.get("of")
     if not isinstance(step, int) or not isinstance(of, int) or of <= 0:
-        return 0, value["message"]
-    return 100 * step // of, value["message"]
+        return 0, value["message"][:_MESSAGE_BYTES]
+    return 100 * step // of, value["message"][:_MESSAGE_BYTES]

@@ -218,7 +218,8 @@ def to_annotated_edit(
     confirm: bool,
 ) -> t.WorkspaceEdit | None:
     """One workspace edit over several files, each with its version, with annotations for clients that show them; None when a
-    file cannot be read. `confirm`: the client is to ask before it applies an annotated edit."""
+    file cannot be read, or an edit begins or ends where no position is: inside a character or a line end. `confirm`: the client
+    is to ask before it applies an annotated edit."""
     workspace = capabilities.workspace.workspace_edit if capabilities.workspace is not None else None
     versioned = workspace is not None and bool(workspace.document_changes or workspace.resource_operations)
     annotates = workspace is not None and workspace.change_annotation_support is not None and versioned
@@ -230,6 +231,8 @@ def to_annotated_edit(
             return None
         documents[edit.path] = document
         here = to_range(document, (edit.start, edit.end), encoding)
+        if from_range(document, here, encoding) != (edit.start, edit.end):
+            return None
         new: t.TextEdit | t.AnnotatedTextEdit = t.TextEdit(range=here, new_text=edit.text)
         if annotates:
             new = t.AnnotatedTextEdit(range=here, new_text=edit.text, annotation_id=edit.note)

@@ -32,6 +32,7 @@ from stitchcuda.server.features import (
     indexing,
     machine,
     on_save,
+    program_jobs,
     stitch,
     sync,
     validate,
@@ -76,6 +77,7 @@ class StitchServer(LanguageServer):
         self.trusted = False  # whether programs of the workspace may be built and run
         self.child_command: Sequence[str] = child_command.COMMAND
         self.on_save = on_save.OnSave()
+        self.turns = program_jobs.Turns()
         self.machine = machine.Machine()
         self.indexing = indexing.IndexingJobs(self)
         self.analyses = Analyses(

@@ -6,8 +6,6 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from stitchcuda.gpu_validate import capabilities
-
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
@@ -30,5 +28,10 @@ def lacking(ls: StitchServer) -> tuple[str, ...]:
 
 
 async def _ask(machine: Machine) -> None:
-    found = await asyncio.to_thread(capabilities.probe)
-    machine.lacking = tuple(_NEEDED[c.name] for c in found if c.name in _NEEDED and not c.found)
+    machine.lacking = await asyncio.to_thread(_lacking)
+
+
+def _lacking() -> tuple[str, ...]:
+    from stitchcuda.gpu_validate import capabilities
+
+    return tuple(_NEEDED[c.name] for c in capabilities.probe() if c.name in _NEEDED and not c.found)

@@ -15,12 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
 from stitchcuda.analysis.syntax.text import Document
-from stitchcuda.server import child_command
 from stitchcuda.server.convert import View, is_shown
 from stitchcuda.server.engine.facts import FileFacts, Place, PlacedFinding
 from stitchcuda.server.features import program_jobs
 from stitchcuda.server.jobs import Job
-from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -50,8 +48,7 @@ def saved(ls: StitchServer, document: Document) -> None:
 
 
 async def _work(ls: StitchServer, job: Job, program: Path, revisions: Mapping[str, int]) -> dict[str, Any]:
-    async with Progress(ls, job) as progress:
-        answer = await child_command.run(job, ["gate", str(program), "--on-save"], progress.report, ls.child_command)
+    answer = await program_jobs.run(ls, job, ("gate", str(program), "--on-save"))
     value = answer.value
     if value is None:
         # A program that does not build is normal while it is being written: told, but not in a popup at every save.

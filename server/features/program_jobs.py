@@ -6,19 +6,58 @@ screen.
 
 from __future__ import annotations
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.server import child_command
+from stitchcuda.server.jobs import Job, State
+from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 _DESCRIPTIONS = ("stitchcuda.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "compile_commands.json")
 UNTRUSTED = "the workspace is not trusted, so nothing of it is built or run"
+
+
+@dataclass
+class Turns:
+    """Jobs run what they run one after the other: side by side they would disturb each other's times. `jobs` holds the newest
+    one by program."""
+
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+
+def start(
+    ls: StitchServer, title: str, program: Path, work: Callable[[Job], Awaitable[dict[str, Any]]]
+) -> dict[str, str]:
+    """Starts what the user asked for about a program; validations on save give way. Two at once about one program would each
+    change what the other rests on: the second is refused."""
+    other = ls.turns.jobs.get(str(program))
+    if other is not None and other.state is State.RUNNING:
+        raise refuse(f"{other.title} has not ended yet: wait for it, or cancel it (job {other.id})")
+    for running in ls.on_save.running.values():
+        ls.jobs.cancel(running)
+    job = ls.jobs.start(title, work)
+    ls.turns.jobs[str(program)] = job
+    return {"job": job.id}
+
+
+async def run(ls: StitchServer, job: Job, words: Sequence[str]) -> child_command.Answer:
+    """Runs a command for a job, with progress, when its turn has come."""
+    async with Progress(ls, job) as progress:
+        if ls.turns.lock.locked():
+            progress.report(0, "waiting for another run to end")
+        async with ls.turns.lock:
+            return await child_command.run(job, words, progress.report, ls.child_command)
 
 
 def document_of(ls: StitchServer, command: str, uri: object) -> Document:
@@ -43,17 +82,25 @@ def program_of(path: str, roots: tuple[str, ...]) -> Path:
 
 
 def unsaved(ls: StitchServer, program: Path) -> str:
-    """A file of the program whose text on the screen is not the one on the disk; "" when there is none."""
+    """What to do first, because a file of the program may hold another text on the screen than on the disk; "" when none does."""
     inside = str(program) + os.sep if program.is_dir() else str(program)
     for document in ls.documents.all():
         if document.path == str(program) or document.path.startswith(inside):
             try:
                 saved = Path(document.path).read_bytes().removeprefix(b"\xef\xbb\xbf")
             except OSError:
-                return document.path
+                return f"save {document.path} first"
             if saved != document.encoded:
-                return document.path
+                return f"save {document.path}{'' if _is_utf8(saved) else ' as UTF-8'} first"
     return ""
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def refuse(reason: str) -> JsonRpcException:

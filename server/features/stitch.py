@@ -7,26 +7,21 @@ the result stays in the run's folder, and the user is told the command that appl
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
+from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from stitchcuda.agent import journal, versions
-from stitchcuda.agent.journal import JournalError, Record
-from stitchcuda.agent.versions import UnitError
-from stitchcuda.server import child_command
-from stitchcuda.server.convert import Annotated, Note, to_annotated_edit
+from stitchcuda.server.convert import to_annotated_edit
 from stitchcuda.server.features import program_jobs
 from stitchcuda.server.jobs import Job
-from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
+    from stitchcuda.server.run_edits import RunEdits
 
 TITLE = "Stitch end-to-end"
-_MARK = b"\xef\xbb\xbf"
 _ECHO_SECONDS = 2.0  # for the client to report the text it has after the edit
 
 
@@ -38,17 +33,15 @@ async def stitch(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     document = program_jobs.document_of(ls, "stitchcuda.stitch", uri)
     program = program_jobs.program_of(document.path, ls.roots)
     if dirty := program_jobs.unsaved(ls, program):
-        raise program_jobs.refuse(f"save {dirty} first: stitching reads the files as they are saved")
+        raise program_jobs.refuse(f"{dirty}: stitching reads the files as they are saved")
     words = ["stitch", str(program), *(["--intent", intent] if intent else [])]
     if not ls.trusted:
         words.append("--no-run")
-    job = ls.jobs.start(f"{TITLE}: {program.name}", lambda job: _work(ls, job, program, words))
-    return {"job": job.id}
+    return program_jobs.start(ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words))
 
 
-async def _work(ls: StitchServer, job: Job, program: Path, words: Sequence[str]) -> dict[str, Any]:
-    async with Progress(ls, job) as progress:
-        answer = await child_command.run(job, words, progress.report, ls.child_command)
+async def _work(ls: StitchServer, job: Job, program: Path, words: list[str]) -> dict[str, Any]:
+    answer = await program_jobs.run(ls, job, words)
     if answer.value is None:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)
         return {"outcome": "failed", "reason": answer.message}
@@ -59,70 +52,67 @@ async def _work(ls: StitchServer, job: Job, program: Path, words: Sequence[str])
         kind = t.MessageType.Error if outcome == "failed" else t.MessageType.Info
         program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}", kind)
         return told
-    try:
-        record = await asyncio.to_thread(journal.read, Path(run_dir))
-        base = await asyncio.to_thread(journal.base_texts, record)
-        applied, why = await _apply(ls, record, base, program, outcome, reason)
-    except (JournalError, UnitError) as error:
-        applied, why = False, str(error)
-    told["applied"] = applied
-    if applied:
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}")
+    why_not = await _apply(ls, Path(run_dir), program if program.is_dir() else program.parent, outcome)
+    told["applied"] = not why_not
+    if why_not:
+        # A version that was not validated is taken from the journal only when that is said.
+        wanted = f"{Path(run_dir).name}{' --unvalidated' if outcome == 'not_validated' else ''}"
+        text = f"not applied: {why_not}. Nothing is lost: stitchcuda runs apply {wanted} applies it"
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {text}", t.MessageType.Warning)
     else:
-        name = Path(run_dir).name
-        text = (
-            f"stitchcuda: {program.name}: not applied: {why}. Nothing is lost: stitchcuda runs apply {name} applies it"
-        )
-        program_jobs.show(ls, text, t.MessageType.Warning)
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}")
     return told
 
 
-async def _apply(
-    ls: StitchServer, record: Record, base: dict[str, bytes], program: Path, outcome: str, reason: str
-) -> tuple[bool, str]:
-    """Sends the edit. Whether it is in the texts now, and else why not."""
-    folder = program if program.is_dir() else program.parent
-    changes = versions.changes(base, record.units, record.best)
-    for path, text in base.items():
-        current = ls.documents.snapshot(str(folder / path))
-        if any(c.edit.path == path for c in changes) and (
-            current is None or current.encoded != text.removeprefix(_MARK)
-        ):
-            return False, f"{path} has changed since the run read it"
-    units = {unit.id: unit for unit in record.units}
-    edits, notes = [], {}
-    for change in changes:
-        edit, shift = change.edit, len(_MARK) if base.get(change.edit.path, b"").startswith(_MARK) else 0
-        name = " ".join(change.units)
-        transforms = dict.fromkeys(units[u].transform for u in change.units)
-        # Clients group by the note: one for each unit, so that a reviewer can take them one by one.
-        label = f"{', '.join(transforms)} ({outcome.replace('_', ' ')})"
-        notes[name] = Note(label, "; ".join(dict.fromkeys(units[u].why for u in change.units)))
-        text_ = edit.text.decode(errors="replace")
-        edits.append(Annotated(str(folder / edit.path), edit.start - shift, edit.end - shift, text_, name))
-    edit_ = to_annotated_edit(
-        edits, notes, ls.documents.snapshot, ls.documents.encoding, ls.client_capabilities, ls.settings.confirmEdits
+async def _apply(ls: StitchServer, run_dir: Path, folder: Path, outcome: str) -> str:
+    """Sends the edit. Why it is not in the texts then, "" when it is."""
+    if not get_capability(ls.client_capabilities, "workspace.apply_edit"):
+        return "this editor takes no edits from a language server"
+    run = await asyncio.to_thread(_read, run_dir, folder, outcome)
+    if isinstance(run, str):
+        return run
+    for path, text in run.before.items():
+        current = ls.documents.snapshot(path)
+        if current is None:
+            return f"{Path(path).name} cannot be read any more"
+        if current.encoded != text:
+            return f"{Path(path).name} has changed since the run read it"
+    edit = to_annotated_edit(
+        run.edits,
+        run.notes,
+        ls.documents.snapshot,
+        ls.documents.encoding,
+        ls.client_capabilities,
+        ls.settings.confirmEdits,
     )
-    if edit_ is None:
-        return False, "a file cannot be read any more"
+    if edit is None:
+        return "an edit begins or ends inside a character or a line end"
     label = f"{TITLE}: {outcome.replace('_', ' ')}"
     try:
-        answer = await ls.workspace_apply_edit_async(t.ApplyWorkspaceEditParams(edit=edit_, label=label))
+        answer = await ls.workspace_apply_edit_async(t.ApplyWorkspaceEditParams(edit=edit, label=label))
     except JsonRpcException as error:
-        return False, f"the editor refused the edit ({error.message})"
+        return f"the editor refused the edit ({error.message})"
     if not answer.applied:
-        return False, answer.failure_reason or "the editor did not apply the edit"
-    wanted = versions.compose(base, record.units, record.best)
-    expected = {str(folder / path): text.removeprefix(_MARK) for path, text in wanted.items()}
-    return await _echoed(ls, expected)
+        return answer.failure_reason or "the editor did not apply the edit"
+    return await _echoed(ls, run)
 
 
-async def _echoed(ls: StitchServer, expected: dict[str, bytes]) -> tuple[bool, str]:
+def _read(run_dir: Path, folder: Path, outcome: str) -> RunEdits | str:
+    """What the run changes, or why an editor cannot."""
+    from stitchcuda.server import run_edits
+
+    try:
+        return run_edits.read(run_dir, folder, outcome)
+    except run_edits.CannotEdit as error:
+        return str(error)
+
+
+async def _echoed(ls: StitchServer, run: RunEdits) -> str:
     """Clients say that they applied an edit which they dropped: what counts is the text that they report for open files."""
     for _ in range(int(_ECHO_SECONDS / 0.05)):
-        opened = {path: ls.documents.at(path) for path in expected}
-        wrong = [path for path, doc in opened.items() if doc is not None and doc.encoded != expected[path]]
+        opened = {path: ls.documents.at(path) for path in run.after}
+        wrong = [path for path, doc in opened.items() if doc is not None and doc.encoded != run.after[path]]
         if not wrong:
-            return True, ""
+            return ""
         await asyncio.sleep(0.05)
-    return False, f"{Path(wrong[0]).name} does not hold the edited text after the edit"
+    return f"{Path(wrong[0]).name} does not hold the edited text after the edit"

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
-from stitchcuda.server import child_command
+from pygls.exceptions import JsonRpcInvalidParams
 from stitchcuda.server.features import program_jobs
 from stitchcuda.server.jobs import Job
-from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -21,20 +20,20 @@ TITLE = "Validate against the last commit"
 async def validate(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     """`[uri, revision = "HEAD"]` -> `{"job": id}`, at once. The verdict is shown as a message and kept with the job."""
     uri, revision = (*arguments, *("", "HEAD")[len(arguments) :])[:2]
+    if not isinstance(revision, str) or not revision or revision.startswith("-"):
+        raise JsonRpcInvalidParams(message="stitchcuda.validate takes a URI and the name of a git revision")
     document = program_jobs.document_of(ls, "stitchcuda.validate", uri)
     if not ls.trusted:
         raise program_jobs.refuse(program_jobs.UNTRUSTED)
     program = program_jobs.program_of(document.path, ls.roots)
     if dirty := program_jobs.unsaved(ls, program):
-        raise program_jobs.refuse(f"save {dirty} first: a validation runs the files as they are saved")
-    words = ("validate", "--against", str(revision), str(program))
-    job = ls.jobs.start(f"Validate: {program.name}", lambda job: _work(ls, job, program, words))
-    return {"job": job.id}
+        raise program_jobs.refuse(f"{dirty}: a validation runs the files as they are saved")
+    words = ("validate", "--against", revision, str(program))
+    return program_jobs.start(ls, f"Validate: {program.name}", program, lambda job: _work(ls, job, program, words))
 
 
 async def _work(ls: StitchServer, job: Job, program: Path, words: Sequence[str]) -> dict[str, Any]:
-    async with Progress(ls, job) as progress:
-        answer = await child_command.run(job, words, progress.report, ls.child_command)
+    answer = await program_jobs.run(ls, job, words)
     value = answer.value
     if value is None:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)

@@ -158,9 +158,12 @@ async def until(probe: Callable[[], Found | None], seconds: float = SECONDS) -> 
 
 
 def capabilities_of(editor: str) -> t.ClientCapabilities:
-    """`neovim`, `visual_studio_code` (1.65, which pushes), or `vscode`: the same with what newer releases added."""
+    """`neovim`, `visual_studio_code` (1.65, which pushes), `vscode`: the same with what newer releases added, `bare` without any
+    capability, or `plain`, which can apply edits of the simplest form."""
     if editor == "bare":
         return t.ClientCapabilities()
+    if editor == "plain":
+        return t.ClientCapabilities(workspace=t.WorkspaceClientCapabilities(apply_edit=True))
     if editor != "vscode":
         return client_capabilities(editor)
     capabilities = client_capabilities("visual_studio_code")

@@ -111,7 +111,7 @@ async def job_ended(editor: Editor, job: str) -> Any:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("client", ["visual_studio_code", "neovim", "bare"])
+@pytest.mark.parametrize("client", ["visual_studio_code", "neovim", "plain"])
 async def test_stitching_ends_in_one_edit_of_all_files(desk: Desk, client: str) -> None:
     texts = desk.stitched()
     async with at(desk, client) as editor:
@@ -132,7 +132,7 @@ async def test_stitching_ends_in_one_edit_of_all_files(desk: Desk, client: str) 
             ]
         else:
             assert annotations is None
-        assert bool(sent.edit.document_changes) == (client != "bare")
+        assert bool(sent.edit.document_changes) == (client != "plain")
         assert (desk.program / "ops.cu").read_text() == OPS, "files change in the editor, not behind its back"
         await until(lambda: any("twice as fast" in m for m in editor.messages))
 
@@ -170,6 +170,16 @@ async def test_what_is_typed_during_the_run_is_never_lost(desk: Desk) -> None:
         assert editor.applied == [] and editor.texts[desk.uri] == "// typed\n" + MAIN
         message = await until(lambda: next((m for m in editor.messages if "not applied" in m), None))
         assert "main.cu has changed since the run read it" in message and "stitchcuda runs apply" in message
+
+
+async def test_an_editor_that_takes_no_edits_is_sent_none(desk: Desk) -> None:
+    desk.stitched()
+    async with at(desk, "bare") as editor:
+        answer = await editor.command("stitchcuda.stitch", desk.uri)
+        await job_ended(editor, answer["job"])
+        assert editor.applied == []
+        message = await until(lambda: next((m for m in editor.messages if "not applied" in m), None))
+        assert "takes no edits" in message and "stitchcuda runs apply" in message
 
 
 async def test_an_editor_that_refuses_or_drops_the_edit_is_believed_by_its_text(desk: Desk) -> None:
