@@ -2,15 +2,14 @@
 
     python benchmarks/self_comparison.py --json OUT --times 10 PROGRAM ...
 
-Each PROGRAM is a folder or a source file, `PROGRAM=ARGUMENTS` runs it with arguments. It is built and observed once and
-judged as its own candidate `--times` times. Old defects of a program (a report of the sanitizer, an unchecked failure) are
+Each PROGRAM is a folder or a source file. It is built and observed once, and judged `--times` times against a candidate that differs
+by an unused constant (its order is then not proved; what counts is that the measurements claim no gain). Old defects of a program (a report of the sanitizer, an unchecked failure) are
 listed as findings.
 """
 
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import datetime
 import json
 import platform
@@ -31,12 +30,8 @@ from stitchcuda.gpu_validate.version import Version
 
 
 def judged(program: str, times: int, runs: int, sanitizer: tuple[str, ...], left: float) -> list[dict[str, Any]]:
-    path, _, words = program.partition("=")
-    version = Version(Path(path))
+    version = Version(Path(program))
     project = find_project(version.root)
-    if words:
-        command = f"./{project.run.command or 'main'} {words}"
-        project = dataclasses.replace(project, run=dataclasses.replace(project.run, command=command))
     rows = []
     end = time.monotonic() + left
     with Hub(version, project, Contract(), real_tools(), options=HubOptions(runs=runs, sanitizer=sanitizer)) as hub:
@@ -44,14 +39,14 @@ def judged(program: str, times: int, runs: int, sanitizer: tuple[str, ...], left
             begun = time.monotonic()
             if begun > end:
                 break
-            # A comment more: the candidate is built and run as any other.
+            # Another program file that does the same: one that is equal byte for byte would not be timed at all.
             text = next(p for p in sorted(version.folder.glob("*.cu")))
-            changed = version.with_texts({text.name: text.read_bytes() + f"\n// {k}\n".encode()})
+            marker = f'\nextern "C" __attribute__((used)) const int self_comparison_{k} = {k};\n'
+            changed = version.with_texts({text.name: text.read_bytes() + marker.encode()})
             verdict = verdict_to_json(hub.judge(changed, BY_HAND))
             gates = {g["gate"]: g["state"] for g in verdict["gates"]}
             row = {
-                "program": path,
-                "arguments": words,
+                "program": Path(program).name,
                 "state": verdict["state"],
                 "gates": gates,
                 "reasons": {g["gate"]: g["reason"] for g in verdict["gates"] if g["reason"]},
@@ -59,7 +54,7 @@ def judged(program: str, times: int, runs: int, sanitizer: tuple[str, ...], left
                 "speedup": verdict["speedup"],
                 "seconds": round(time.monotonic() - begun, 1),
             }
-            print(f"{Path(path).name:<22} {row['state']:<9} {gates} {row['seconds']} s {row['reasons']}", flush=True)
+            print(f"{Path(program).name:<22} {row['state']:<9} {gates} {row['seconds']} s {row['reasons']}", flush=True)
             rows.append(row)
     return rows
 
@@ -79,8 +74,8 @@ def main() -> int:
         left = end - time.monotonic()
         if left > 0:
             rows += judged(program, arguments.times, arguments.runs, tuple(arguments.sanitizer), left)
-    bad = [r for r in rows if r["state"] != VerdictState.UNPROVEN.value]
-    print(f"{len(rows)} comparisons, {len(bad)} accepted or rejected")
+    bad = [r for r in rows if r["state"] != VerdictState.UNPROVEN.value or r["gates"]["G6"] == "passed"]
+    print(f"{len(rows)} comparisons, {len(bad)} rejected or faster")
     if arguments.json:
         nvcc, _ = find_nvcc()
         value = {
