@@ -58,6 +58,7 @@ _IN_ITEMS = pattern_of(
     r"(?:之?内|以内)?\s*(?:要|必须|能)?(?:处理|完成|推理|跑完?|渲染|生成|识别)\s*(?:\d+|[一二两三四五六七八九十百千万]{1,12})\s*(?:张|帧|个|次|条)"
 )
 _FROM = pattern_of(r"(?:\bfrom|从|由)\s*$")
+_EXTRA = pattern_of(r"\b(?:extra|additional)\b|额外")
 _THE = pattern_of(r"\b(?:the|this|that|our|my|its|these|those)\s*$")
 _NOUN_AFTER_RATE = pattern_of(
     r"\s*(?:的)?\s*(?:video|stream|camera|footage|input|feed|source|视频|摄像头|相机|直播|输入)"
@@ -228,6 +229,8 @@ def _bytes_metric(context: str, relation: Relation | None) -> str | None:
         return ""
     if transfer and memory and not re.search(r"(?a)(?:gpu|device|host)$", memory[0]):
         return "transfer_bytes" if transfer.start() < memory.start() and "bandwidth" not in context else ""
+    if _EXTRA.search(context):
+        return ""  # more than what: the metric is the whole
     if transfer:
         return "transfer_bytes"
     if memory:

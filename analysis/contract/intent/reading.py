@@ -79,8 +79,16 @@ class Reading:
         self.taken.append(span)
 
     def matches(self, pattern: re.Pattern[str]) -> Iterator[re.Match[str]]:
-        """Matches that nobody has taken yet."""
-        return (match for match in pattern.finditer(self.text) if self.free(match.span()))
+        """Matches that nobody has taken yet, also those that begin later within one that reaches into taken words."""
+        position = 0
+        while match := pattern.search(self.text, position):
+            start, end = match.span()
+            if self.free((start, max(end, start + 1))):
+                yield match
+                position = max(end, start + 1)
+            else:
+                inside = [b for a, b in self.taken if a <= start < b]
+                position = max([start + 1, *inside])
 
     def words(self, span: Span) -> str:
         """The request's own words."""

@@ -27,7 +27,7 @@ FILLER = (
 )
 _FILLER = pattern_of(FILLER + r"$")
 _NOT_BEFORE = pattern_of(
-    r"(?:\b(?:not|no|never|cannot|without|nor|avoid)\b|n't\b)\s*(?:(?:be|take|go|run|get|gets|use|consume|ever|any|much|become|rise|grow|drop|fall|stay|even|it|let|that|to|allowed|need|exceed|going|letting|being|fall|dip|run|cost|last|need|occupy|require|a|latency|by)\s+){0,4}$"
+    r"(?:\b(?:not|no|never|cannot|without|nor|avoid)\b|n't\b)\s*(?:(?:be|take|taking|go|run|get|gets|use|using|requiring|needing|spending|consume|ever|any|much|become|rise|grow|drop|fall|stay|even|it|let|that|to|allowed|need|exceed|going|letting|being|fall|dip|run|cost|last|need|occupy|require|a|latency|by)\s+){0,4}$"
     r"|(?:不|别|勿|莫|未|没|没有)(?:能|得|要|可以|可|应该|应|会|允许|许|准|再|是|让它?|大|曾)?(?:长期|总是|一直)?$"
 )
 _AFTER = (

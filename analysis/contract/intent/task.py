@@ -30,7 +30,7 @@ _TRAILING = pattern_of(
 )
 _GENERIC = pattern_of(
     rf"(?:\s|[-/%.,'\"]|\d|(?<![a-z])(?:achieved|would|great|nice|good|than|lat|mem|launch(?:es)?|allocations?|registers?|syncs?|power|energy|than|slo|sla|rid|right|maybe|perhaps|size|sizes|sustain|deliver|achieve|reach|hit|maintain|guarantee|ensure|have|got|baseline|original|before|currently|aim|shoot|strive|shave|cut|drop|save|take|off|down|go|going|be|by|possible|it|this|that|them|things?|everything|something|anything|whole|entire|complete|the|a|an|my|our|its|your|program|programs|code|codebase|application|app|project|file|files|script|kernel|kernels|cuda|gpus?|functions?|job|stuff|software|system|one|part|sure|all|of|in|and|source|much|possible|as|fast|faster|me|you|us|we|i|now|loop|repo|repository|model|workload|version|results?|outputs?|inputs?|changes?|only|host|device|number|target|goal|requirements?|limits?|bounds?|for|on|to|not|no|more|less|use|using|please|hardware|precision|tolerance|total|overall|percentile|requests|frames?|images?|iterations?|calls?|batch|step|between|about|around|currently|finish|complete|process|run|runs|st|nd|rd|th|utili[sz]ation|usage|occupancy|bandwidth|transfers?|copy|copies|traffic|pcie|h2d|d2h|error|errors?|relative|absolute|may|compile|build|cpu|and|sm|per|single|each|every|streams?|latency|{_METRIC}|p\d+|worst|case|mean|average|median|max|min|spend|at|most|least)(?![a-z])"
-    r"|程序|代码|它|这|那|个|段|份|项目|应用|整个|全部|所有|内核|核函数|函数|工程|文件|脚本|结果|输出|输入|我们?|你|的|其|部分|东西|系统|软件|一下|速度|性能|硬件|精度|目标|要求|最|尽|快|可能|量|显存|内存|误差|数据|传输|拷贝|主机|设备|到|和|之间|带宽|利用率|占用率?|坏|情况|分位数?|每|帧|次|张|单|处理|运行|大约|约|相对|绝对?|延迟|时延|耗时|时间|吞吐|峰值|中位数?|平均|流|端到端|分钟|秒|小时|[一二三四五六七八九十百千万两零]|成|请求|字节数?|总|比|原来|现在|目前|以前)*"
+    r"|程序|代码|它|这|那|个|段|份|项目|应用|整个|全部|所有|内核|核函数|函数|工程|文件|脚本|结果|输出|输入|我们?|你|的|其|部分|东西|系统|软件|一下|速度|性能|硬件|精度|目标|要求|最|尽|快|可能|量|显存|内存|误差|数据|传输|拷贝|主机|设备|到|和|之间|带宽|利用率|占用率?|坏|情况|分位数?|每|帧|次|张|单|处理|运行|大约|约|相对|绝对?|延迟|时延|耗时|时间|吞吐|峰值|中位数?|平均|流|端到端|分钟|秒|小时|[一二三四五六七八九十百千万两零]|成|请求|字节数?|整体|总体?|比|原来|现在|目前|以前)*"
 )
 _SENTENCE = pattern_of(
     r"\b(?:not|no|never|nothing|doesn't|don't|isn't|can't|won't|if|why|how|what|when|i|you|he|she|they|spend)\b|n't\b|[不没无别勿]|如果|为什么|怎么"
@@ -104,7 +104,9 @@ def _begin(reading: Reading, start: int, end: int, object_: bool = True) -> int:
         if over is None or over >= end or not object_:
             return position
         after = _OF_A_FUNCTION.match(reading.text, over, end)
-        start = after.end() if after else over
+        if after is None or not after[0].strip():
+            return end
+        start = after.end()
 
 
 def _trimmed(reading: Reading, span: Span) -> Found[str] | None:

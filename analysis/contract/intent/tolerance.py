@@ -25,7 +25,7 @@ _WEAK = pattern_of(
 )
 _DIFFERS = pattern_of(r"\b(?:differ(?:s|ing)?|deviat(?:e|es|ing)|match(?:es|ing)?|agree)\b|相差|偏离")
 _SAME = pattern_of(
-    r"\bsame (?:results?|outputs?|numbers|values)\b|\b(?:results?|outputs?|numbers|values)\b[a-z ]{0,12}(?:\bnot|n't) (?:change|differ)\b|\bwithout changing (?:the |any )?(?:results?|outputs?)\b"
+    r"(?:不|别|不要|不能)(?:改变|影响|改动)(?:任何|计算|程序|输出|的)*(?:结果|输出|数值)|\bsame (?:results?|outputs?|numbers|values)\b|\b(?:results?|outputs?|numbers|values)\b[a-z ]{0,12}(?:\bnot|n't) (?:change|differ)\b|\bwithout changing (?:the |any )?(?:results?|outputs?)\b"
 )
 _FINEST = pattern_of(r"\d\s*(?:ulps?|(?:significant )?(?:decimals?|decimal places|digits)|位(?:小数|有效数字))")
 _ACCURACY = pattern_of(

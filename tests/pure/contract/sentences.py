@@ -647,6 +647,25 @@ PHRASES = [
     ("你好", ""),
     ("what can you do?", ""),
 ]
+WHOLE = [
+    ("Make attention 2x faster on H100 without using more than 1 GiB of extra memory", "task attention; speedup mean >= 2 1; gpu H100 sm_90; ask bounds"),
+    ("without using more than 1 GiB of GPU memory", "device_memory max <= 1073741824 B"),
+    ("在保证精度（相对误差1e-4）的前提下提升吞吐30%", "relative 0.0001; speedup mean >= 1.3 1"),
+    ("在不改变结果的前提下，把推理延迟降低一半", "bitwise; task 推理; speedup mean >= 2 1"),
+    ("降低延迟30%", "speedup mean >= 1.4286 1"),
+    ("缩短运行时间20%", "speedup mean >= 1.25 1"),
+    ("提高推理速度50%", "speedup mean >= 1.5 1"),
+    ("reduce latency 30%", "speedup mean >= 1.4286 1"),
+    ("improve throughput 30%", "speedup mean >= 1.3 1"),
+    ("reduce power 30%", "ask bounds"),
+    ("keep latency under 8 ms even at batch 32", "latency mean < 0.008 s"),
+    ("以不超过2GB显存、p95延迟10ms以内的要求优化图像超分", "task 图像超分; device_memory max <= 2000000000 B; latency p95 <= 0.01 s"),
+    ("请优化我的CUDA程序，使其延迟小于10毫秒，并保证结果完全一致", "latency mean < 0.01 s; bitwise"),
+    ("整体耗时从2秒缩短到1秒以内", "latency mean <= 1 s"),
+    ("We currently process 800 images/s; the target is 1200 images/s.", "throughput mean >= 1200 items/s"),
+    ("Could you halve the end-to-end time of our ray tracer?", "task ray tracer; speedup mean >= 2 1"),
+    ("the kernel must not exceed 64 registers", "ask bounds"),
+]
 PROSE = [  # what is written about programs asks for nothing
     ("The `subset.json` contains a subset of the benchmarks for cuda, hip and sycl.", ""),
     ("The script returns 0 on success, or the first non-zero error code.", ""),
@@ -658,4 +677,4 @@ PROSE = [  # what is written about programs asks for nothing
     ("本示例演示如何使用流和事件。", ""),
 ]
 # fmt: on
-SENTENCES = [*LIMITS, *CHANGES, *RESULTS, *PLACES, *NOTHING, *MIXED, *OTHERS, *MORE, *TRAPS, *PHRASES, *PROSE]
+SENTENCES = [*LIMITS, *CHANGES, *RESULTS, *PLACES, *NOTHING, *MIXED, *OTHERS, *MORE, *TRAPS, *PHRASES, *WHOLE, *PROSE]
