@@ -11,45 +11,38 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
-from dataclasses import dataclass, field
 
 from stitchcuda.analysis.order.alias import alias, conflict
-from stitchcuda.analysis.order.timeline import Buffer, Certainty, Memory, Mode, Op, Timeline
+from stitchcuda.analysis.order.timeline import Certainty, Memory, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.proof.correspond import Correspondence
-from stitchcuda.analysis.proof.matching import HOST, MOVING, Pairing, on_waited_stream, show, where
+from stitchcuda.analysis.proof.lifetimes import FREE_WAITS, Ordering, free_waits, lifetimes
+from stitchcuda.analysis.proof.matching import HOST, MOVING, Pairing, show, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.resident import Residency
 from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.race import exclusive, memory_key
+from stitchcuda.analysis.rules.race import memory_key
 
 _OUTSIDE = ("parameter", "global")
 OPAQUE = frozenset({ApiKind.LIBRARY_CALL, ApiKind.HOST_FUNC, ApiKind.GRAPH_LAUNCH})  # they use memory of their own, too
-FREE_WAITS = "cudaFree waits for the work that uses what it frees (row W8; in practice, not by documentation)"
 
 
-@dataclass
-class Ordering:
-    failed: list[ProofFinding] = field(default_factory=list)
-    unknown: list[ProofFinding] = field(default_factory=list)
-    pairs: int = 0
-    rests_on: set[str] = field(default_factory=set)
-
-
-def keeps_order(both: Correspondence, made: Pairing, residency: Residency, *, by_name: bool) -> Ordering:
+def keeps_order(
+    both: Correspondence, made: Pairing, residency: Residency, *, by_name: bool, hiding: frozenset[int]
+) -> Ordering:
     """`by_name` is False when buffers cannot be told apart by the names that the Timelines give them: then every pair of
-    operations counts as conflicting."""
+    operations counts as conflicting. So does every pair with one of `hiding`, launches of the original."""
     found = Ordering()
     _same_buffers(both, made, found)
     kinds = MOVING - {ApiKind.FREE} | {
         ApiKind.NEUTRAL
     }  # what the host may see at a point is the matter of `waiting.py`
     compared = [a for a in made.pairs if made.before.ops[a].kind not in kinds]
-    known = _old_pairs(both, made, compared, found, by_name=by_name)
+    known = _old_pairs(both, made, compared, found, by_name=by_name, hiding=hiding)
     _new_pairs(
         both, made, [a for a in compared if made.before.ops[a].kind is not ApiKind.FREE], known, residency, found
     )
-    _lifetimes(both, made, found)
+    lifetimes(both, made, found)
     _carried_on(both, made, residency, found)
     return found
 
@@ -163,11 +156,19 @@ def _pairs(group: dict[int, bool]) -> set[tuple[int, int]]:
 
 
 def _old_pairs(
-    both: Correspondence, made: Pairing, ids: list[int], found: Ordering, *, by_name: bool
+    both: Correspondence,
+    made: Pairing,
+    ids: list[int],
+    found: Ordering,
+    *,
+    by_name: bool,
+    hiding: frozenset[int],
 ) -> set[tuple[int, int]]:
     """The pairs that conflict in the original; those that it orders must be ordered still."""
     line, other = made.before, made.after
     pairs, unnamed = candidates(line, ids)
+    unnamed |= {(min(a, b), max(a, b)) for a in hiding for b in ids if a != b}
+    pairs |= unnamed
     if not by_name:
         touching = [a for a in ids if line.ops[a].accesses or line.ops[a].unknown]
         unnamed |= set(itertools.combinations(sorted(touching), 2))
@@ -192,8 +193,8 @@ def _old_pairs(
                     )
                 continue
             if other.ops[y].kind is ApiKind.FREE and not conflict(other, x, y):
-                continue  # it frees something else now: `_lifetimes` looks at that
-            if _free_waits(other, other.ops[x], other.ops[y]):
+                continue  # it frees something else now: `lifetimes` looks at that
+            if free_waits(other, other.ops[x], other.ops[y]):
                 found.rests_on.add(FREE_WAITS)
                 continue
             sure = any(
@@ -216,23 +217,6 @@ def _by_host(line: Timeline, a: int, b: int) -> bool:
 
 def _named(made: Pairing, number: int) -> str:
     return wording.operation(made.after.ops[made.pairs[number]])
-
-
-def _free_waits(line: Timeline, work: Op, release: Op) -> bool:
-    """W8: `cudaFree` of memory that is no pool's may be relied on to wait for the work on it, and for nothing else."""
-    return (
-        release.kind is ApiKind.FREE
-        and release.api in ("cudaFree", "cuMemFree")
-        and release.stream is None
-        and release.device == work.device
-        and release.device is not None
-        and work.thread == release.thread
-        and on_waited_stream(line, work)
-        and bool(line.earlier[release.id] >> work.id & 1)
-        and all(
-            not line.buffers[a.buffer].pooled and line.buffers[a.buffer].origin == "alloc" for a in release.accesses
-        )
-    )
 
 
 # ----------------------------------------------------------------------------------------------------------- new pairs
@@ -310,107 +294,3 @@ def _disjoint(made: Pairing, s: int, t: int) -> bool:
         if all(made.after.ordered(made.pairs[a], made.pairs[b]) for a in first for b in second):
             return _written_first(line, later, [])
     return False
-
-
-# ----------------------------------------------------------------------------------------------------------- lifetimes
-
-
-def _lifetimes(both: Correspondence, made: Pairing, found: Ordering) -> None:
-    """Memory is allocated before it is used, freed after, and freed once, where an allocation or a free changed."""
-    line = made.after
-    frees = [op for op in line.ops if op.kind is ApiKind.FREE]
-    users: dict[object, list[Op]] = defaultdict(list)
-    for op in line.ops:
-        if op.kind not in MOVING:
-            for key in {memory_key(line.buffers[a.buffer]) for a in op.accesses}:
-                users[key].append(op)
-    for release in frees:
-        for access in release.accesses:
-            buffer = line.buffers[access.buffer]
-            for op in users.get(memory_key(buffer), ()):
-                _use_and_free(both, made, op, release, buffer, found)
-            for again in frees:
-                if again.id != release.id and line.earlier[again.id] >> release.id & 1:
-                    _free_again(both, made, release, again, buffer, found)
-    for number in sorted({n for new in made.buffers.values() for n in new}):
-        buffer = line.buffers[number]
-        if buffer.alloc_op is not None:
-            _allocation(both, made, buffer, users.get(memory_key(buffer), []), frees, found)
-
-
-def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buffer: Buffer, found: Ordering) -> None:
-    line = made.after
-    meets = {alias(line.buffers[a.buffer], buffer) for a in op.accesses}
-    if meets == {False}:
-        return
-    if exclusive(line, op, release):
-        if op.id in made.back and release.id in made.back:
-            return
-        meets = {None}  # by the text of the branches, which is not certain
-    use, free = made.back.get(op.id), made.back.get(release.id)
-    if line.earlier[op.id] >> release.id & 1:
-        if use is not None and free is not None and made.before.earlier[use] >> free & 1 and True not in meets:
-            return  # so it was, and it was not known whether they meet
-        if True in meets:
-            found.failed.append(where(both, op, f"uses `{buffer.name}` after it was freed"))
-        else:
-            found.unknown.append(where(both, op, f"`{buffer.name}` may be used after it was freed"))
-    elif release.stream is not None and not buffer.pooled and _stream_ordered_now(made, free):
-        found.unknown.append(
-            where(both, release, f"`{buffer.name}` does not come from a pool and is freed in stream order")
-        )
-    elif line.earlier[release.id] >> op.id & 1 and not line.ordered(op.id, release.id):
-        if _free_waits(line, op, release):
-            if use is None or free is None or made.before.ordered(use, free):
-                found.rests_on.add(FREE_WAITS)
-            return
-        same = use is not None and free is not None and not made.before.ordered(use, free)
-        if same and made.before.ops[free or 0].api == release.api:
-            return  # the original had it
-        what = f"`{buffer.name}` is freed while {wording.operation(op)} may still use it"
-        (found.failed if True in meets else found.unknown).append(where(both, release, what))
-
-
-def _stream_ordered_now(made: Pairing, free: int | None) -> bool:
-    return free is None or made.before.ops[free].stream is None
-
-
-def _free_again(both: Correspondence, made: Pairing, first: Op, second: Op, buffer: Buffer, found: Ordering) -> None:
-    line = made.after
-    if first.id in made.back and second.id in made.back:
-        return
-    meets = {alias(line.buffers[a.buffer], buffer) for a in second.accesses}
-    if meets == {False}:
-        return
-    bucket = found.failed if True in meets and not exclusive(line, first, second) else found.unknown
-    bucket.append(where(both, second, f"`{buffer.name}` may be freed twice"))
-
-
-def _allocation(
-    both: Correspondence, made: Pairing, buffer: Buffer, users: list[Op], frees: list[Op], found: Ordering
-) -> None:
-    line = made.after
-    assert buffer.alloc_op is not None
-    made_by = line.ops[buffer.alloc_op]
-    if made_by.stream is not None:  # A1
-        for op in users:
-            if any(a.buffer == buffer.id for a in op.accesses) and not line.ordered(made_by.id, op.id):
-                what = f"`{buffer.name}` is used on a stream that does not wait for its allocation"
-                found.failed.append(where(both, op, what))
-                return
-    olds = [old for old, new in made.buffers.items() if buffer.id in new]
-    freed_before = any(
-        op.kind is ApiKind.FREE
-        and any(alias(made.before.buffers[a.buffer], made.before.buffers[o]) is not False for a in op.accesses)
-        for op in made.before.ops
-        for o in olds
-    )
-    if not freed_before:
-        return
-    now = [op for op in frees if any(alias(line.buffers[a.buffer], buffer) is not False for a in op.accesses)]
-    if not now:
-        found.failed.append(where(both, made_by, f"`{buffer.name}` is no longer freed"))
-    elif not any(set(op.conditions) <= set(made_by.conditions) for op in now) and any(
-        op.id not in made.back for op in now
-    ):
-        found.unknown.append(where(both, made_by, f"`{buffer.name}` may not be freed on every path"))

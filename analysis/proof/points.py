@@ -99,6 +99,8 @@ class Points:
                 return "several host threads run here", function.path, function.base + parallel.start()
             for node in walk(function.body):
                 what = ""
+                if isinstance(node, Api) and node.kind is ApiKind.UNMODELLED:
+                    what = f"what `{node.name}` does is not modelled"
                 if isinstance(node, (Declare, New, Construct)):
                     what = self._strange(function, node.type, aliases)
                 elif isinstance(node, Call) and isinstance(node.callee, Name):

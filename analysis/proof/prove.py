@@ -22,6 +22,7 @@ from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
+from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
 from stitchcuda.analysis.proof.matching import MOVING, WAITS, Pairing, pair, where
 from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
@@ -131,8 +132,9 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
     made = pair(both, old, new)
     _unmatched(both, made, account)
     copies = resident(both, made)
+    hiding = hidden_memory(both.before.program, old)
     handed = hands_on(both.before.program, old) or hands_on(both.after.program, new)
-    order = keeps_order(both, made, copies, by_name=handed is None)
+    order = keeps_order(both, made, copies, by_name=handed is None, hiding=hiding)
     if handed is not None and (copies.carries or made.freed or any(op.kind is ApiKind.ALLOC for op in made.new)):
         path, start = handed.path, both.before.program.locate(handed).start
         what = "memory is handed on from round to round here, and allocations or copies changed"
@@ -141,7 +143,13 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         if (op.kind in WAITS or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT)) and not settled(old, op):
             what = f"it is not known for which work this `{op.api}` was, and it is gone"
             account.unknown.append(where(both, op, what, original=True))
-    waits = relies(both, made, images, whole=whole, timed=timed)
+    waits = relies(
+        both, made, images, whole=whole, timed=timed, hiding=frozenset(made.pairs[a] for a in hiding if a in made.pairs)
+    )
+    if hiding and copies.carries:
+        first_hiding = old.ops[min(hiding)]
+        what = f"`{first_hiding.kernel}` may reach memory that is not listed, and copies are gone"
+        account.unknown.append(where(both, first_hiding, what, original=True))
     account.failed += [*copies.failed, *order.failed, *waits.failed]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
     account.pairs += order.pairs
@@ -169,8 +177,9 @@ def _unmatched(both: Correspondence, made: Pairing, account: Account) -> None:
     """Operations that are not compared, or of one version only."""
     line = made.before
     for op in line.ops:
-        if op.kind in _NOT_COMPARED:
-            account.unknown.append(where(both, op, f"{_NOT_COMPARED[op.kind]} are not compared", original=True))
+        what = "launches that may start early" if starts_early(op) else _NOT_COMPARED.get(op.kind, "")
+        if what:
+            account.unknown.append(where(both, op, f"{what} are not compared", original=True))
             break
     threads = next((op for op in line.ops if op.thread != line.ops[0].thread), None)
     if threads is not None:

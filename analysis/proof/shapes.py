@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from stitchcuda.analysis.program.ir import (
     Api,
     Assign,
+    Binary,
     Block,
     Call,
+    Cast,
     Const,
     Construct,
     Declare,
@@ -40,6 +42,7 @@ _UNSEEN_CHECK = re.compile(
     r"^(?!.*(time|prof|bench|trace|log|record))(.*(check|safe|assert|handle|err|verify|must|try).*|(cuda|gpu|rt|cu)_?(rt_)?call|ck)$",
     re.IGNORECASE,
 )
+_SUCCESS = frozenset({"cudaSuccess", "CUDA_SUCCESS", "cudaError::cudaSuccess"})
 VECTORS = frozenset({"std::vector", "vector"})
 NUMBERS = frozenset(
     f"{scope}{name}"
@@ -204,6 +207,17 @@ def _outermost(nodes: list[Expr | Stmt]) -> list[Expr | Stmt]:
     return kept
 
 
+def _is_error(condition: Expr, status: str) -> bool:
+    """`status != cudaSuccess`, the other way round, or `status` alone."""
+    if isinstance(condition, Binary) and condition.op == "!=":
+        sides = [condition.left, condition.right]
+        named = [s for s in sides if not (isinstance(s, Name) and s.name in _SUCCESS or isinstance(s, Const))]
+        return len(named) == 1 and _is_error(named[0], status)
+    while isinstance(condition, Cast):
+        condition = condition.operand
+    return isinstance(condition, Name) and condition.name == status
+
+
 def _only_reports(statements: Iterable[Expr | Stmt], status: str) -> bool:
     """Branches on the status alone, for one outcome only."""
     for node in statements:
@@ -211,9 +225,6 @@ def _only_reports(statements: Iterable[Expr | Stmt], status: str) -> bool:
             continue
         if not isinstance(node, If) or node.otherwise is not None or node.init is not None:
             return False
-        names = {n.name for n in walk(node.condition) if isinstance(n, Name)}
-        if status not in names or not all(n == status or n.startswith(("cuda", "CUDA")) for n in names):
-            return False
-        if any(isinstance(n, (Assign, Call, Api, Launch)) for n in walk(node.condition)):
+        if not _is_error(node.condition, status):
             return False
     return True

@@ -77,10 +77,16 @@ class Texts:
 
 
 def relies(
-    both: Correspondence, made: Pairing, reasons: dict[Site, tuple[str, str]], *, whole: bool, timed: bool
+    both: Correspondence,
+    made: Pairing,
+    reasons: dict[Site, tuple[str, str]],
+    *,
+    whole: bool,
+    timed: bool,
+    hiding: frozenset[int],
 ) -> Waiting:
     """`reasons` are the points of the changed version; `whole`: the entry is a program's main; `timed`: it measures times
-    between events."""
+    between events; `hiding`: launches of the changed version that use memory which is not listed."""
     found = Waiting()
     line, other = made.before, made.after
     work = sum(1 << a for a in made.pairs if line.ops[a].kind in WORK and line.ops[a].stream is not None)
@@ -90,7 +96,7 @@ def relies(
         if lost:
             lost_at[b] = lost
     for wait, done in _gone(made, work):
-        _behind(both, made, wait, done, found)
+        _behind(both, made, wait, done, hiding, found)
     _errors(both, made, work, reasons, found)
     for b, lost in sorted(lost_at.items()):
         _point(both, made, other.ops[b], lost, reasons, whole, found)
@@ -161,12 +167,14 @@ def _seen_by_host(line: Timeline, op: Op) -> str:
     return ""
 
 
-def _behind(both: Correspondence, made: Pairing, wait: Op, done: int, found: Waiting) -> None:
+def _behind(both: Correspondence, made: Pairing, wait: Op, done: int, hiding: frozenset[int], found: Waiting) -> None:
     """Work that the host can see or hear may lose a wait only to one so near that nothing is between."""
     other = made.after
     for number in _members(made.images(done)):
         op = other.ops[number]
         prints, seen = _prints(both, op), _seen_by_host(other, op)
+        if number in hiding:
+            seen = seen or "memory that is not listed"
         if not prints and not seen:
             continue
         if any(_near(both, wait, w) for w in other.ops if w.waits >> number & 1 and w.kind in WAITS):

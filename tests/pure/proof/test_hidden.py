@@ -1,0 +1,71 @@
+"""Kernels that reach memory which no Timeline lists, checks that do more than check, launches that start early."""
+
+from __future__ import annotations
+
+import pytest
+from stitchcuda.analysis.proof.model import ProofState
+
+from tests.pure.proof.twins import HEAD, in_main, proof_of
+
+KERNELS = """\
+struct Node { float* data; Node* next; };
+__device__ float* shared_table;
+__global__ void by_table(float** rows, int n) { rows[blockIdx.x][threadIdx.x] = n; }
+__global__ void by_variable(int n) { shared_table[threadIdx.x] = n; }
+__global__ void by_list(Node* first) { first->next->data[0] = 1; }
+__global__ void by_texture(cudaTextureObject_t image, float* out) { out[threadIdx.x] = tex1Dfetch<float>(image, 0); }
+__global__ void elsewhere(float* a);
+"""
+STREAMS = """\
+    cudaStream_t s, r;
+    CHECK(cudaStreamCreate(&s));
+    CHECK(cudaStreamCreate(&r));
+"""
+
+
+@pytest.mark.parametrize(
+    "launch",
+    [
+        "by_table<<<1, 32, 0, s>>>((float**)a, n);",
+        "by_variable<<<1, 32, 0, s>>>(n);",
+        "by_list<<<1, 1, 0, s>>>((Node*)a);",
+        "by_texture<<<1, 32, 0, s>>>(0, a);",
+        "elsewhere<<<1, 32, 0, s>>>(a);",
+    ],
+)
+def test_memory_that_is_not_listed_may_be_any(launch: str) -> None:
+    """The two launches name different buffers, and may meet all the same."""
+    wait = "    CHECK(cudaDeviceSynchronize());  //-\n"
+    behind = "    fill<<<1, 32, 0, r>>>(b, n);\n    CHECK(cudaDeviceSynchronize());\n"
+    text = in_main(f"{STREAMS}    {launch}\n{wait}{behind}").replace(HEAD, HEAD + KERNELS)
+    assert proof_of(text).state is ProofState.UNTESTED
+    listed = text.replace(launch, "fill<<<1, 32, 0, s>>>(a, n);")
+    assert proof_of(listed).state is ProofState.PROVED
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "do { cudaError_t e = (call); ++calls; if (e != cudaSuccess) std::exit(1); } while (0)",
+        "do { cudaError_t e = (call); if (e == cudaSuccess) ++calls; else std::exit(1); } while (0)",
+        "do { cudaError_t e = (call); if (e == cudaSuccess) ++calls; } while (0)",
+        "do { clock_t t = clock(); cudaError_t e = (call); if (e != cudaSuccess) std::exit(1); calls += clock() - t; } while (0)",
+    ],
+)
+def test_a_check_that_does_more_is_not_taken_out(check: str) -> None:
+    body = (
+        "    fill<<<1, 32>>>(a, n);\n    COUNTED(cudaDeviceSynchronize());  //-\n    CHECK(cudaDeviceSynchronize());\n"
+    )
+    text = in_main(body).replace(HEAD, f"{HEAD}static int calls;\n#define COUNTED(call) {check}\n")
+    assert proof_of(text).state is ProofState.UNTESTED
+
+
+def test_a_launch_that_may_start_early_is_not_ordered_by_its_stream() -> None:
+    body = """\
+    cudaLaunchConfig_t config = {};
+    fill<<<1, 32>>>(a, n);
+    CHECK(cudaDeviceSynchronize());  //-
+    CHECK(cudaLaunchKernelEx(&config, twice, a, b, n));
+    CHECK(cudaDeviceSynchronize());
+"""
+    assert proof_of(in_main(body)).state is not ProofState.PROVED
