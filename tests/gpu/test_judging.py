@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.nvcc]
 
 PROGRAMS = Path(__file__).parent / "programs"
 WAIT = "        CHECK(cudaStreamSynchronize(stream));\n"
-TOML = '[run]\ntimeout = 8\n\n[observe]\nignore = ["took .*"]\n'
+TOML = '[run]\ntimeout = 4\n\n[observe]\nignore = ["took .*"]\n'
 
 
 @pytest.fixture(autouse=True)
