@@ -2,13 +2,14 @@
 
     python scripts/record_spin.py FOLDER
 
-writes spin_2000.json and spin_2400.json (named after ROUNDS), each with the runs of one validation, warm-up first. The editor sees
-these through the same code as on a GPU. Only calls that issue device work are kept: nothing else is read of them.
+writes spin.json and spin_slower.json, each with its ROUNDS and the runs of one validation, warm-up first. The editor sees these
+through the same code as on a GPU. Only calls that issue device work are kept: nothing else is read of them.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tempfile
 from dataclasses import replace
@@ -23,14 +24,14 @@ from stitchcuda.gpu_validate.trace import store
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.version import Version
 
+ROUNDS = re.compile(r"(?<=const int ROUNDS = )\d+")
 PROGRAM = Path(__file__).parents[1] / "tests" / "gpu" / "programs" / "spin.cu"
 
 
 def recorded(rounds: int, folder: Path) -> list[Trace]:
     """The traces of one validation of the program with that many rounds. Raises CannotWatch."""
     program = folder / "spin.cu"
-    text = PROGRAM.read_text(encoding="utf-8")
-    program.write_text(text.replace("const int ROUNDS = 2000;", f"const int ROUNDS = {rounds};"), encoding="utf-8")
+    program.write_text(ROUNDS.sub(str(rounds), PROGRAM.read_text(encoding="utf-8")), encoding="utf-8")
     tools = real_tools()
     traces: list[Trace] = []
 
@@ -66,11 +67,17 @@ def main(words: list[str]) -> int:
         return 2
     target = Path(words[0])
     target.mkdir(parents=True, exist_ok=True)
-    for rounds in (2000, 2400):
+    found = ROUNDS.search(PROGRAM.read_text(encoding="utf-8"))
+    assert found is not None
+    for name, rounds in (("spin", int(found[0])), ("spin_slower", int(found[0]) * 6 // 5)):
         with tempfile.TemporaryDirectory() as folder:
-            traces = recorded(rounds, Path(folder))
-        value = {"schema": 1, "traces": [store.to_json(reduced(trace)) for trace in traces]}
-        file = target / f"spin_{rounds}.json"
+            try:
+                traces = recorded(rounds, Path(folder))
+            except watch.CannotWatch as error:
+                print(f"not recorded: {error}", file=sys.stderr)
+                return 1
+        value = {"schema": 1, "rounds": rounds, "traces": [store.to_json(reduced(trace)) for trace in traces]}
+        file = target / f"{name}.json"
         file.write_text(json.dumps(value, separators=(",", ":")) + "\n", encoding="utf-8")
         print(f"{file}: {len(traces)} traces, {file.stat().st_size} bytes")
     return 0

@@ -1,52 +1,18 @@
--- Drives Neovim through one session and writes what it saw as JSON: session.lua SOURCE OUT SERVER...
-local source, out = arg[1], arg[2]
-local server = { unpack(arg, 3) }
-local steps = {}
-
-local function finish(failed)
-  if failed then
-    steps.error = failed
-  end
-  local file = assert(io.open(out, "w"))
-  file:write(vim.json.encode(steps))
-  file:close()
-  vim.cmd("qa!")
-end
-
-local function wait_for(what, probe)
-  if not vim.wait(15000, probe, 20) then
-    error("timed out: " .. what)
-  end
-end
+-- Drives Neovim through one session: findings in place, fix, undo, and a clean buffer after the fix.
+local driving = dofile(vim.fs.joinpath(vim.fs.dirname(arg[0]), "driving.lua"))
+local steps, wait_for, text, as_list = driving.steps, driving.wait_for, driving.text, driving.as_list
 
 local function diagnostics()
   local found = {}
   for _, d in ipairs(vim.diagnostic.get(0)) do
     table.insert(found, { code = d.code, source = d.source, lnum = d.lnum, col = d.col, end_col = d.end_col })
   end
-  return #found > 0 and found or vim.empty_dict()
+  return as_list(found)
 end
 
-local function text()
-  return table.concat(vim.api.nvim_buf_get_lines(0, 0, -1, false), "\n") .. "\n"
-end
-
-local function as_list(found)
-  return vim.tbl_isempty(found) and vim.json.decode("[]") or found
-end
-
-local function session()
-  vim.cmd.edit(source)
-  vim.bo.filetype = "cuda"
-  local id = vim.lsp.start({
-    name = "stitchcuda",
-    cmd = server,
-    root_dir = vim.fs.dirname(source),
-    init_options = { diagnosticsDelay = 0 },
-  })
-  assert(id, "the client did not start")
+driving.run(function()
+  local client = driving.open({ diagnosticsDelay = 0 })
   wait_for("the first finding", function() return #vim.diagnostic.get(0) == 1 end)
-  local client = assert(vim.lsp.get_client_by_id(id))
   steps.encoding = client.offset_encoding
   steps.opened = diagnostics()
   local seen = {}
@@ -71,7 +37,7 @@ local function session()
   })
   wait_for("the fix", function() return text():find("cudaStreamWaitEvent") ~= nil end)
   wait_for("the finding to go", function() return #vim.diagnostic.get(0) == 0 end)
-  steps.fixed = as_list(diagnostics())
+  steps.fixed = diagnostics()
   steps.fixed_text = text()
 
   vim.cmd("silent undo")
@@ -81,10 +47,6 @@ local function session()
 
   vim.api.nvim_buf_set_lines(0, 0, -1, false, { "int nothing;" })
   wait_for("everything to be taken back", function() return #vim.diagnostic.get(0) == 0 end)
-  steps.cleared = as_list(diagnostics())
-  client:stop()
-  wait_for("the server to end", function() return client:is_stopped() end)
-end
-
-local ok, failed = xpcall(session, debug.traceback)
-finish(not ok and failed or nil)
+  steps.cleared = diagnostics()
+  driving.close(client)
+end)

