@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from stitchcuda.gpu_validate.building.model import Built
 from stitchcuda.gpu_validate.processes import Ended
@@ -66,8 +67,8 @@ class Replaying:
 if __name__ == "__main__":
     scratch = Path(tempfile.mkdtemp(prefix="replayed-"))
     try:
-        gate.real_tools = Replaying(scratch).tools
-        code = main()
+        with patch.object(gate, "real_tools", Replaying(scratch).tools):
+            code = main()
     finally:
         shutil.rmtree(scratch)
     sys.exit(code)
