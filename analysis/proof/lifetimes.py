@@ -59,8 +59,9 @@ def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buff
         meets = {None}  # by the text of the branches, which is not certain
     use, free = made.back.get(op.id), made.back.get(release.id)
     if line.earlier[op.id] >> release.id & 1:
-        if use is not None and free is not None and made.before.earlier[use] >> free & 1 and True not in meets:
-            return  # so it was, and it was not known whether they meet
+        if use is not None and free is not None and made.before.earlier[use] >> free & 1:
+            if True not in meets or True in _meets(made.before, use, free):
+                return  # so it was in the original
         if True in meets:
             found.failed.append(where(both, op, f"uses `{buffer.name}` after it was freed"))
         else:
@@ -79,6 +80,14 @@ def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buff
             return  # the original had it
         what = f"`{buffer.name}` is freed while {wording.operation(op)} may still use it"
         (found.failed if True in meets else found.unknown).append(where(both, release, what))
+
+
+def _meets(line: Timeline, use: int, free: int) -> set[bool | None]:
+    return {
+        alias(line.buffers[a.buffer], line.buffers[b.buffer])
+        for a in line.ops[use].accesses
+        for b in line.ops[free].accesses
+    }
 
 
 def _stream_ordered_now(made: Pairing, free: int | None) -> bool:
@@ -104,6 +113,9 @@ def _allocation(
     made_by = line.ops[buffer.alloc_op]
     if made_by.stream is not None:  # A1
         for op in users:
+            use, old = made.back.get(op.id), made.back.get(made_by.id)
+            if use is not None and old is not None and not made.before.ordered(old, use):
+                continue  # the original had it
             if any(a.buffer == buffer.id for a in op.accesses) and not line.ordered(made_by.id, op.id):
                 what = f"`{buffer.name}` is used on a stream that does not wait for its allocation"
                 found.failed.append(where(both, op, what))

@@ -13,7 +13,8 @@ import itertools
 from collections import defaultdict
 
 from stitchcuda.analysis.order.alias import alias, conflict
-from stitchcuda.analysis.order.timeline import Certainty, Memory, Mode, Op, Timeline
+from stitchcuda.analysis.order.symbolic import Poly
+from stitchcuda.analysis.order.timeline import Buffer, Certainty, Memory, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.proof.correspond import Correspondence
 from stitchcuda.analysis.proof.lifetimes import FREE_WAITS, Ordering, free_waits, lifetimes
@@ -84,7 +85,7 @@ def _same_buffers(both: Correspondence, made: Pairing, found: Ordering) -> None:
         if one.memory is not other.memory:
             what = f"`{other.name}` is {other.memory.value} memory here, and was {one.memory.value} memory"
             found.failed.append(where(both, user, what))
-        elif show(one.size) != show(other.size):
+        elif show(one.size) != show(other.size) or (_moved(made, one, other) and not _steady(one.size, other.size)):
             what = f"`{other.name}` has {show(other.size)} bytes here, and had {show(one.size)}"
             found.unknown.append(where(both, user, what))
         elif one.device != other.device:
@@ -96,6 +97,17 @@ def _same_buffers(both: Correspondence, made: Pairing, found: Ordering) -> None:
         if len(others) > 1 or made.before.streams[stream].kind is not made.after.streams[next(iter(others))].kind:
             name = made.before.streams[stream].name
             found.unknown.append(ProofFinding(f"work of stream `{name}` is on another stream in the changed version"))
+
+
+def _moved(made: Pairing, one: Buffer, other: Buffer) -> bool:
+    """Another allocation, or one that stands elsewhere: its size is evaluated at another time."""
+    return one.alloc_op is not None and (other.alloc_op is None or made.back.get(other.alloc_op) != one.alloc_op)
+
+
+def _steady(one: Poly | None, other: Poly | None) -> bool:
+    """Sizes that hold nothing but variables that keep their value: a number that the program makes anew (`n.5`) may be
+    another one at another time though it is called the same."""
+    return all(size is not None and not any("." in s for s in size.symbols) for size in (one, other))
 
 
 def _user(made: Pairing, buffer: int) -> Op:

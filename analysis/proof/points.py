@@ -107,9 +107,34 @@ class Points:
                     meant = resolve(self.program, function.path, node.callee.name, len(node.args))
                     if len(meant) > 1 and any(f.uid in self.program.reaches_cuda for f in meant):
                         what = f"`{node.callee.name}` may mean several functions"
+                elif isinstance(node, Call) and isinstance(node.callee, Member) and self._overridden(node.callee.name):
+                    what = f"which `{node.callee.name}` is called may be decided when the program runs"
                 if what:
                     return what, function.path, function.base + node.span[0]
         return None
+
+    def _overridden(self, name: str) -> bool:
+        """Methods of that name stand in a class and in one of its bases, and work on the device."""
+        uids = self.program.by_name.get(name, ())
+        if len(uids) < 2 or self.program.reaches_cuda.isdisjoint(uids):
+            return False
+        owners = {last_name(self.program.functions[u].record) for u in uids}
+        bases = {
+            last_name(base)
+            for record in self.program.records.values()
+            if last_name(record.name) in owners
+            for base in record.bases
+        }
+        return not owners.isdisjoint(bases)
+
+    def dies_with_the_program(self) -> str:
+        """The type of a global object whose destructor runs behind the end of `main`; "" for none."""
+        for module in self.program.modules.values():
+            for declared in module.globals:
+                bare = last_name(declared.type.name)
+                if not declared.type.pointer and self.program.by_name.get(f"~{bare}"):
+                    return declared.type.name
+        return ""
 
     def _strange(self, function: Function, type_: TypeRef, aliases: set[str]) -> str:
         """What an object of this type may do when it is made or dies and that is not seen; "" for nothing."""

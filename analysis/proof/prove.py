@@ -113,7 +113,9 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
 
 def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
     """One entry: executes it in both versions with the points where the host may look, and compares."""
-    whole = both.before.program.functions[entry].name == "main"
+    whole = (
+        both.before.program.functions[entry].name == "main" and not Points(both.before.program).dies_with_the_program()
+    )
     first = next(t for t in both.before.timelines if t.entry == entry)
     functions = first.functions
     points = Points(both.before.program).of(functions, first.unresolved)

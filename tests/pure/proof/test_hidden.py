@@ -69,3 +69,33 @@ def test_a_launch_that_may_start_early_is_not_ordered_by_its_stream() -> None:
     CHECK(cudaDeviceSynchronize());
 """
     assert proof_of(in_main(body)).state is not ProofState.PROVED
+
+
+def test_a_size_that_changes_is_not_the_size_before_the_loop() -> None:
+    text = """\
+int main(int n, char** argv) {
+    float *t, *out;
+    CHECK(cudaMalloc(&out, 1 << 20));
+    CHECK(cudaMalloc(&t, n * 4));  //+
+    for (int i = 0; i < 9; ++i) {
+        CHECK(cudaMalloc(&t, n * 4));  //-
+        fill<<<1, 32>>>(t, n);
+        twice<<<1, 32>>>(t, out, n);
+        CHECK(cudaFree(t));  //-
+        n = n * 2;
+    }
+    CHECK(cudaFree(t));  //+
+    CHECK(cudaDeviceSynchronize());
+}
+"""
+    assert proof_of(HEAD + text).state is ProofState.UNTESTED
+    assert proof_of(HEAD + text.replace("        n = n * 2;\n", "")).state is ProofState.PROVED
+
+
+def test_a_global_object_may_look_when_main_has_ended() -> None:
+    text = in_main("    fill<<<1, 32>>>(a, n);\n    cudaDeviceSynchronize();  //-\n").replace(
+        "    CHECK(cudaFree(a));\n    CHECK(cudaFree(b));\n", ""
+    )
+    assert proof_of(text).state is ProofState.PROVED
+    guard = "struct Guard { float* p; ~Guard() { cudaMemcpy(p, p, 4, cudaMemcpyDefault); } };\nstatic Guard guard;\n"
+    assert proof_of(text.replace(HEAD, HEAD + guard)).state is ProofState.UNTESTED
