@@ -21,7 +21,7 @@ from typing import Any
 
 log = logging.getLogger(__name__)
 
-_GRACE_SECONDS = 0.3  # between asking a process group to end and killing it
+_GRACE_SECONDS = 0.5  # between asking a process group to end and killing it
 _KEPT = 20  # finished jobs that `stitchcuda.status` still shows
 
 

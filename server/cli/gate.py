@@ -20,6 +20,7 @@ from stitchcuda.gpu_validate.regression import THRESHOLD, Regression, regression
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.gpu_validate.watch import CannotWatch, Watched
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.cli.writing import replace_file
 
@@ -62,7 +63,8 @@ def run_with(arguments: argparse.Namespace, tools: Tools) -> int:
     lines = ProgressLines(sys.stderr, arguments.progress, of=_STEPS)
     try:
         project = find_project(path)
-        now = watch.watch(Version(path), project, tools, sanitize=arguments.on_save, progress=lines.step)
+        with ended_like_interrupted():
+            now = watch.watch(Version(path), project, tools, sanitize=arguments.on_save, progress=lines.step)
     except (ProjectError, CannotWatch) as error:
         raise CannotRun(str(error)) from None
     except Cancelled:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from stitchcuda.agent import journal
 from stitchcuda.agent.journal import JournalError
@@ -25,6 +22,7 @@ from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.project_file import ProjectError, find_project
 from stitchcuda.server.cli import applying, inputs
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import stitched
@@ -135,20 +133,6 @@ def run_request(request: Request, progress: ProgressLines) -> Stitched:
         raise CannotRun(str(error)) from None
     finally:
         progress.end()
-
-
-@contextmanager
-def ended_like_interrupted() -> Iterator[None]:
-    """Being told to end is like being interrupted, so that what runs is ended and scratch folders go."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _write(done: Stitched, arguments: argparse.Namespace) -> str:

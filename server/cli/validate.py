@@ -24,6 +24,7 @@ from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli import candidates
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.report.verdicts import verdict_text
 
@@ -143,15 +144,18 @@ def _judge(
     end = None if arguments.timeout is None else time.monotonic() + arguments.timeout
     options = HubOptions(delays=arguments.delays, runs=arguments.runs or 2 * LOOKS[-1], keep=arguments.keep)
     try:
-        with Hub(
-            baseline,
-            project,
-            contract,
-            real_tools(arguments.nvcc),
-            options=options,
-            progress=told,
-            cancelled=lambda: end is not None and time.monotonic() > end,
-        ) as hub:
+        with (
+            ended_like_interrupted(),
+            Hub(
+                baseline,
+                project,
+                contract,
+                real_tools(arguments.nvcc),
+                options=options,
+                progress=told,
+                cancelled=lambda: end is not None and time.monotonic() > end,
+            ) as hub,
+        ):
             verdict = hub.judge(candidate, declared_of(arguments.declare), all_gates=arguments.all_gates)
             if arguments.keep:
                 print(f"kept: {hub.scratch}", file=sys.stderr)
