@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 from typing import Any, Self
@@ -38,6 +38,7 @@ from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import (
     GATES,
     BoundResult,
+    GateFinding,
     GateResult,
     GateState,
     Interval,
@@ -342,7 +343,13 @@ class _Judgement:
         room = self._hub.room(after)
         self._equivalence = equivalence(self._hub.results(before), room, self._declared, told=self._hub.tell)
         self._hub.look_at_gpu(self._equivalence)
-        return self._equivalence.result
+        result = self._equivalence.result
+        return replace(result, findings=tuple(self._as_given(f) for f in result.findings))
+
+    def _as_given(self, finding: GateFinding) -> GateFinding:
+        """With the path in the candidate as the user gave it, where it is relative to the program."""
+        relative = finding.path and not Path(finding.path).is_absolute()
+        return replace(finding, path=str(self._candidate.folder / finding.path)) if relative else finding
 
     def _memory(self) -> GateResult:
         before, after = self._need_runs()

@@ -14,7 +14,7 @@ import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -23,7 +23,7 @@ from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.observe.files import Folder
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment
-from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.trace.model import CallSite, Trace
 from stitchcuda.gpu_validate.trace.session import TraceRequest
 
 RETRY_SECONDS = 3.0  # before a run that found no GPU memory is tried once more
@@ -146,6 +146,7 @@ class Room:
         )
         if ended.stopped == "cancelled" or self._cancelled():
             raise Cancelled
+        trace = None if trace is None else _at_home(trace, folder)
         try:
             return Shown(ended, trace, before.written(self._project.observe.files))
         except OSError as error:
@@ -158,6 +159,18 @@ class Room:
             time.sleep(RETRY_SECONDS)
             shown = self.run(request, case)
         return shown
+
+
+def _at_home(trace: Trace, folder: Path) -> Trace:
+    """The trace with sites in the program's own files by paths relative to it: the copy that ran is nobody's."""
+
+    def home(site: CallSite) -> CallSite:
+        path = Path(site.path)
+        return replace(site, path=path.relative_to(folder).as_posix()) if path.is_relative_to(folder) else site
+
+    return replace(
+        trace, calls=tuple(replace(c, sites=tuple(map(home, c.sites))) if c.sites else c for c in trace.calls)
+    )
 
 
 def command_for(project: Project, found: Sequence[str] | None, case: Case) -> list[str]:

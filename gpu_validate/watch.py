@@ -16,13 +16,13 @@ from typing import Any
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, integer
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
-from stitchcuda.gpu_validate.building.model import BuildFailed, Built
+from stitchcuda.gpu_validate.building.model import BuildFailed
 from stitchcuda.gpu_validate.cache_folder import cache_folder
 from stitchcuda.gpu_validate.hub import Tools
 from stitchcuda.gpu_validate.regression import RUNS, SiteKey, SiteTime, site_times
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, cases
 from stitchcuda.gpu_validate.trace.library import NoTracer
-from stitchcuda.gpu_validate.trace.model import CallSite, Trace
+from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.trace.session import TraceRequest
 from stitchcuda.gpu_validate.verdict import GateFinding
 from stitchcuda.gpu_validate.version import Version
@@ -80,7 +80,7 @@ def watch(
             cancelled=cancelled,
         )
         traces = _traces(room, case, progress)
-        watched = Watched(traces[0].device, site_times([_at_home(trace, built) for trace in traces]))
+        watched = Watched(traces[0].device, site_times(traces))
         if not sanitize:
             return replace(watched, not_checked="not asked for")
         progress("compute-sanitizer")
@@ -112,17 +112,6 @@ def _traces(room: Room, case: Case, progress: Callable[[str], None]) -> list[Tra
             raise CannotWatch("the program ran, but its device work was not recorded")
         traces.append(shown.trace)
     return traces[1:]
-
-
-def _at_home(trace: Trace, built: Built) -> Trace:
-    """The trace with its sites in the program's own files, by paths relative to the program."""
-    inside = built.place / built.inside
-
-    def home(site: CallSite) -> CallSite:
-        path = Path(site.path)
-        return replace(site, path=path.relative_to(inside).as_posix()) if path.is_relative_to(inside) else site
-
-    return replace(trace, calls=tuple(replace(c, sites=tuple(home(s) for s in c.sites)) for c in trace.calls))
 
 
 # ------------------------------------------------------------------------------------------------------------ baselines
