@@ -59,9 +59,14 @@ def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buff
         meets = {None}  # by the text of the branches, which is not certain
     use, free = made.back.get(op.id), made.back.get(release.id)
     if line.earlier[op.id] >> release.id & 1:
-        if use is not None and free is not None and made.before.earlier[use] >> free & 1:
-            if True not in meets or True in _meets(made.before, use, free):
-                return  # so it was in the original
+        had = use is not None and free is not None and bool(made.before.earlier[use] >> free & 1)
+        if (
+            use is not None
+            and free is not None
+            and had
+            and (True not in meets or True in _meets(made.before, use, free))
+        ):
+            return  # so it was in the original
         if True in meets:
             found.failed.append(where(both, op, f"uses `{buffer.name}` after it was freed"))
         else:
