@@ -78,14 +78,18 @@ async def _follow(stream: asyncio.StreamReader, report: Report) -> str:
     while chunk := await stream.read(_READ_BYTES):
         *lines, partial = (partial + chunk).split(b"\n")
         partial = partial[-_READ_BYTES:]  # a line without an end must not grow for ever
-        steps = []
-        for line in lines:
+        steps: list[tuple[int, str]] = []
+        words = b""
+        for line in reversed(lines):
+            if len(steps) == _STEPS_SHOWN:
+                break
             step = _progress(line)
             if step is None:
-                said = (said + line + b"\n")[-_MESSAGE_BYTES:]
+                words = (line + b"\n" + words)[-_MESSAGE_BYTES:]
             else:
                 steps.append(step)
-        for step in steps[-_STEPS_SHOWN:]:
+        said = (said + words)[-_MESSAGE_BYTES:]
+        for step in reversed(steps):
             report(*step)
         await asyncio.sleep(0)  # what is there already is read without a pause: others want to be served, too
     return (said + partial)[-_MESSAGE_BYTES:].decode(errors="replace").strip().removeprefix("stitchcuda: ")

@@ -112,7 +112,7 @@ class Editor:
             edits.setdefault(uri, []).extend(change.edits)
         for uri, new in edits.items():
             if uri not in self.texts:  # an editor opens what it has to edit
-                self.open(uri, Path(unquote(urlsplit(uri).path)).read_text(encoding="utf-8"))
+                self.open(uri, Path(unquote(urlsplit(uri).path)).read_bytes().decode("utf-8-sig"))
             for each in sorted(new, key=lambda e: (e.range.start.line, e.range.start.character), reverse=True):
                 self.edit(uri, each.range, each.new_text)
 
