@@ -16,6 +16,7 @@ from stitchcuda.gpu_validate.trace.records import (
     DRIVER_BIT,
     KERNEL,
     MODULE,
+    OP_KINDS,
     RETURNED,
     RUNTIME,
     Damaged,
@@ -27,7 +28,6 @@ from stitchcuda.gpu_validate.trace.sites import Address, resolve
 from stitchcuda.gpu_validate.trace.symbols import plain_name
 
 _COPY_KINDS = {0: "h2h", 1: "h2d", 2: "d2h", 3: "d2d"}
-_OP_KINDS = {1: "kernel", 2: "copy", 3: "memset"}
 _ORIGINS = {1: "created", 2: "per_thread"}
 _SUFFIX = re.compile(r"(_ptsz|_ptds|_v\d+)+$")
 _ALLOCATES = re.compile(r"cudaMalloc|cudaHostAlloc|cudaHostRegister|cuMemAlloc|cuMemHostAlloc|cuMemHostRegister")
@@ -167,7 +167,7 @@ def _ops(process: Process, calls: Sequence[Call], start: int) -> tuple[DeviceOp,
             known[op.cupti_stream] = streams[op.correlation]
     ops = [
         DeviceOp(
-            _OP_KINDS[op.kind],
+            OP_KINDS[op.kind],
             op.start - start,
             op.end - start,
             streams.get(op.correlation, known.get(op.cupti_stream, -1)),

@@ -10,10 +10,14 @@ from typing import NamedTuple
 MAGIC = b"stitchT1"
 DATA = 4096
 CHUNK_BYTES = 64 << 10
+MOST_RECORDS = 3_000_000  # of a run: reading one takes about a kilobyte of memory
 CAPTURED, RETURNED = 1, 2
 DRIVER_BIT = 1 << 31
 RUNTIME, DRIVER, KERNEL, MODULE, DEVICE, PROBLEM = range(1, 7)
 
+OP_KINDS = {1: "kernel", 2: "copy", 3: "memset"}
+
+_ALIGNED = 8  # every record is a multiple of so many bytes
 _CHUNK_MAGIC = 0x6B6E6863
 _HEADER = struct.Struct("<8sQQQ")
 _CHUNK = struct.Struct("<IIIIQ")
@@ -111,14 +115,18 @@ class Process:
 
 
 def read_records(view: memoryview) -> tuple[dict[int, Process], int]:
-    """The processes by their id, and how many records were dropped. Raises Damaged."""
+    """The processes by their id, and how many records were dropped: those beyond `MOST_RECORDS` count as one. The program can
+    write what it likes into the file, so nothing in it is taken for granted. Raises Damaged."""
     try:
         magic, capacity, cursor, dropped = _HEADER.unpack_from(view)
         if magic != MAGIC or capacity > len(view) or cursor < DATA:
             raise Damaged
         processes: dict[int, Process] = {}
+        left = MOST_RECORDS
         for process, thread, records in _chunks(view, min(cursor, capacity)):
-            _take(processes.setdefault(process, Process()), thread, records)
+            left -= _take(processes.setdefault(process, Process()), thread, records, left)
+            if left <= 0:
+                return processes, dropped + 1
     except (struct.error, ValueError):
         raise Damaged from None
     return processes, dropped
@@ -134,23 +142,30 @@ def _chunks(view: memoryview, cursor: int) -> Iterator[tuple[int, int, memoryvie
         yield process, thread, view[at + _CHUNK.size : at + _CHUNK.size + used]
 
 
-def _take(process: Process, thread: int, records: memoryview) -> None:
-    at, size = 0, len(records)
-    while at < size:
+def _take(process: Process, thread: int, records: memoryview, most: int) -> int:
+    """How many records there were; at most `most` are taken."""
+    at, size, taken = 0, len(records), 0
+    while at < size and taken < most:
         kind, length = _RECORD.unpack_from(records, at)
-        if length < _RECORD.size or at + length > size:
+        if length < _RECORD.size or length % _ALIGNED or at + length > size:
             raise Damaged
         record = records[at : at + length]
         at += length
+        taken += 1
         if kind == _CALL_KIND:
-            process.calls.append((thread, RawCall(*_CALL.unpack_from(record))))
+            call = RawCall(*_CALL.unpack_from(record))
+            _must_be_dense(call.stream, call.event)
+            process.calls.append((thread, call))
         elif kind == _OP_KIND:
-            process.ops.append(RawOp(*_OP.unpack_from(record)))
+            op = RawOp(*_OP.unpack_from(record))
+            if op.kind not in OP_KINDS:
+                raise Damaged
+            process.ops.append(op)
         elif kind == _LAUNCH_KIND:
-            name, call, *numbers = _LAUNCH.unpack_from(record)
+            name, index, *numbers = _LAUNCH.unpack_from(record)
             gx, gy, gz, bx, by, bz, shared, count = numbers
             words = struct.unpack_from(f"<{count}Q", record, _LAUNCH.size)
-            process.launches[call] = RawLaunch(name, call, (gx, gy, gz), (bx, by, bz), shared, words)
+            process.launches[index] = RawLaunch(name, index, (gx, gy, gz), (bx, by, bz), shared, words)
         elif kind == _READ_KIND:
             process.reads.append(RawRead(*_READ.unpack_from(record)))
         elif kind == _TEXT_KIND:
@@ -165,6 +180,15 @@ def _take(process: Process, thread: int, records: memoryview) -> None:
             places = range(_STACK.size, _STACK.size + count * _FRAME.size, _FRAME.size)
             process.stacks[number] = tuple(RawFrame(*_FRAME.unpack_from(record, place)) for place in places)
         elif kind == _STREAM_KIND:
-            process.streams.append(RawStream(*_STREAM.unpack_from(record)))
+            stream = RawStream(*_STREAM.unpack_from(record))
+            _must_be_dense(stream.number)
+            process.streams.append(stream)
         elif kind == _CONTEXT_KIND and not process.context_end:
             process.device, process.context_end = _CONTEXT.unpack_from(record)
+    return taken
+
+
+def _must_be_dense(*numbers: int) -> None:
+    """The tracer numbers streams and events from 1 on, so that there are never more than records; tables are made of them."""
+    if max(numbers) > MOST_RECORDS:
+        raise Damaged

@@ -1,7 +1,9 @@
 """Runs a program under the tracer.
 
 Every run of a program has the same command, environment and library: what kind of run it is travels in a file without a name
-that the program inherits (see native/wire.h), so that a program cannot tell a run that is checked from one that is timed.
+that the program inherits (see native/wire.h), so that a program does not behave otherwise in one of them by accident. The tracer
+lives in the program's own process: one that sets out to deceive it can read that file, and write to it
+(docs/trust.md).
 """
 
 from __future__ import annotations
@@ -90,7 +92,9 @@ def run_traced(
         end = time.monotonic_ns()
         if ended.not_started:
             return ended, None
-        with mmap.mmap(descriptor, 0, prot=mmap.PROT_READ) as memory:
+        if os.fstat(descriptor).st_size < CAPACITY:
+            return ended, None
+        with mmap.mmap(descriptor, CAPACITY, prot=mmap.PROT_READ) as memory:
             return ended, read_trace(memory, request.mode, start, end)
 
 
@@ -98,7 +102,7 @@ def run_traced(
 def _channel(request: TraceRequest) -> Iterator[int]:
     """The descriptor of the file that the tracer writes to."""
     if hasattr(os, "memfd_create"):
-        first = os.memfd_create("trace", os.MFD_CLOEXEC)
+        first = os.memfd_create("trace", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     else:
         with tempfile.TemporaryFile() as file:
             first = os.dup(file.fileno())
@@ -108,6 +112,8 @@ def _channel(request: TraceRequest) -> Iterator[int]:
         os.close(first)
     try:
         os.ftruncate(descriptor, CAPACITY)
+        if hasattr(os, "memfd_create"):  # a program that cut the file while it is read would end this process
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         os.pwrite(descriptor, _configuration(request), 0)
         yield descriptor
     finally:

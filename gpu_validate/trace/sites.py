@@ -6,8 +6,10 @@ wrappers, the stubs that nvcc makes for a kernel, and libraries.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import stat
 import struct
 import subprocess
 from collections import defaultdict
@@ -15,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import BinaryIO
 
 from stitchcuda.gpu_validate.trace.model import CallSite
 from stitchcuda.gpu_validate.trace.symbols import plain_name
@@ -22,6 +25,7 @@ from stitchcuda.gpu_validate.trace.symbols import plain_name
 ASK_SECONDS = 60.0
 BATCH = 500  # addresses of one command line
 NEAR = 12  # lines of one statement that are looked at, each way
+LONGEST_SOURCE = 32 << 20  # bytes of a source file that are read
 DEEPEST = 16  # sites of one call
 
 _TOOLKIT = re.compile(
@@ -60,6 +64,8 @@ def resolve(
     """The sites of each stack, innermost first. `called` has for a stack the API that it called and, for a launch, the kernel.
     A stack without debug information has none. `ask` tells what stands at the offsets of a module (default: addr2line)."""
     ask = ask or ask_addr2line
+    _lines.cache_clear()  # versions of a program are run at one path, one after the other
+    _code_start.cache_clear()
     addresses: dict[str, set[int]] = defaultdict(set)
     for stack in stacks.values():
         for address in stack:
@@ -146,9 +152,20 @@ def _anchored(path: str, line: int, api: str, kernel: str) -> int:
 @cache
 def _lines(path: str) -> tuple[str, ...]:
     try:
-        return tuple(Path(path).read_text(encoding="utf-8", errors="replace").splitlines())
-    except OSError:
+        with _opened(path) as file:
+            return tuple(file.read(LONGEST_SOURCE).decode(errors="replace").splitlines())
+    except (OSError, ValueError):
         return ()
+
+
+def _opened(path: str) -> BinaryIO:
+    """A file that the program named, which can be anything: a pipe would be waited for, and a device has no end. Raises
+    OSError, ValueError."""
+    file = os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path}: no regular file")
+    return file
 
 
 def ask_addr2line(module: str, offsets: Sequence[int]) -> dict[int, tuple[Place, ...]]:
@@ -172,7 +189,7 @@ def ask_addr2line(module: str, offsets: Sequence[int]) -> dict[int, tuple[Place,
                 errors="replace",
                 timeout=ASK_SECONDS,
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except (OSError, ValueError, subprocess.TimeoutExpired):
             return found
         for offset, places in zip(batch, read_answers(done.stdout), strict=False):
             found[offset] = places
@@ -202,7 +219,7 @@ def read_answers(text: str) -> list[tuple[Place, ...]]:
 def _code_start(module: str) -> int | None:
     """The address that the start of a loaded module has in its file; None without debug information (or no ELF file)."""
     try:
-        with open(module, "rb") as file:
+        with _opened(module) as file:
             head = file.read(64)
             if head[:6] != b"\x7fELF\x02\x01":
                 return None
@@ -212,14 +229,14 @@ def _code_start(module: str) -> int | None:
             table = file.read(section_size * sections)
             names_at, names_size = struct.unpack_from("<QQ", table, names_in * section_size + 24)
             file.seek(names_at)
-            if b".debug_line" not in file.read(names_size):
+            if b".debug_line" not in file.read(min(names_size, LONGEST_SOURCE)):
                 return None
             file.seek(program_at)
             programs_table = file.read(program_size * programs)
-    except (OSError, struct.error):
+        for at in range(0, len(programs_table), program_size):
+            if struct.unpack_from("<I", programs_table, at)[0] == 1:  # PT_LOAD
+                address: int = struct.unpack_from("<Q", programs_table, at + 16)[0]
+                return address & ~0xFFF
+    except (OSError, ValueError, OverflowError, struct.error):  # a damaged file, or a name that no file can have
         return None
-    for at in range(0, len(programs_table), program_size):
-        if struct.unpack_from("<I", programs_table, at)[0] == 1:  # PT_LOAD
-            address: int = struct.unpack_from("<Q", programs_table, at + 16)[0]
-            return address & ~0xFFF
     return None

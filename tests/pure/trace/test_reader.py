@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stitchcuda.gpu_validate.trace import records
 from stitchcuda.gpu_validate.trace.measures import calls_by_api, cuda_span, gpu_busy, reading, union
 from stitchcuda.gpu_validate.trace.model import NOT_RETURNED, Trace
 from stitchcuda.gpu_validate.trace.perfetto import to_perfetto
@@ -60,9 +61,9 @@ def launch(index: int, *words: int) -> bytes:
 def file(*chunks: tuple[int, int, bytes], dropped: int = 0) -> bytes:
     """The shared file with a chunk for each (process, thread, records)."""
     data = b""
-    for process, thread, records in chunks:
-        head = struct.pack("<IIIIQ", 0x6B6E6863, CHUNK_BYTES, process, thread, len(records))
-        data += (head + records).ljust(CHUNK_BYTES, b"\0")
+    for process, thread, words in chunks:
+        head = struct.pack("<IIIIQ", 0x6B6E6863, CHUNK_BYTES, process, thread, len(words))
+        data += (head + words).ljust(CHUNK_BYTES, b"\0")
     size = DATA + len(data)
     return struct.pack("<8sQQQ", MAGIC, size, size, dropped).ljust(DATA, b"\0") + data
 
@@ -148,6 +149,32 @@ def test_a_damaged_file_is_no_trace(damage: object) -> None:
     good = file((7, 7, NAMES))
     assert read_trace(good, "full", 0, 1) is not None
     assert callable(damage) and read_trace(damage(good), "full", 0, 1) is None
+
+
+def op(kind: int) -> bytes:
+    return record(7, "IQQIIIIQQI4x", kind, 1, 2, 1, 0, 0, 0, 8, 0, 0)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        op(9),  # no kind of operation
+        record(9, "III", 1 << 31, 1, 0),  # a stream that would make a table of two thousand million
+        NAMES + record(4, "IQQQIiIIQQQIIBB6x", COPY, 0, 1, 2, 1, 0, 0, 1 << 31, *(0,) * 6, 2),  # such an event
+        struct.pack("<HH", 77, 4),  # no multiple of 8 bytes
+        record(5, "IQ8I", 1, 0, *(1,) * 7, 1 << 30),  # more arguments than the record has room for
+        record(6, "IQ", 1, 1 << 60),
+    ],
+)
+def test_what_the_tracer_never_writes_is_no_trace(words: bytes) -> None:
+    assert read_trace(file((7, 7, words)), "full", 0, 1000) is None
+
+
+def test_more_records_than_memory_would_hold_are_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "MOST_RECORDS", 6)
+    chunks = ((7, 7, NAMES + call(MALLOC, 0)), (7, 7, call(FREE, 1) + call(FREE, 2)))
+    trace = read_trace(file(*chunks), "timing", 0, 1000)
+    assert trace is not None and (len(trace.calls), trace.dropped) == (2, 1)
 
 
 def test_a_chunk_that_was_only_taken_is_skipped() -> None:

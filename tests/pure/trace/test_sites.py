@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from stitchcuda.gpu_validate.trace.model import CallSite
-from stitchcuda.gpu_validate.trace.sites import Address, Place, read_answers, resolve
+from stitchcuda.gpu_validate.trace.sites import Address, Place, ask_addr2line, read_answers, resolve
 
 SOURCE = """\
 #include <cuda_runtime.h>
@@ -95,3 +96,25 @@ def test_recursion_is_kept(source: str) -> None:
 def test_answers_of_addr2line() -> None:
     text = "0x0000000000001234\nf(int)\n/a/b.cu:7 (discriminator 3)\nmain\n/a/b.cu:9\n0x0000000000005678\n??\n??:0\n"
     assert read_answers(text) == [(Place("f(int)", "/a/b.cu", 7), Place("main", "/a/b.cu", 9)), (Place("??", "", 0),)]
+
+
+def test_a_file_that_the_program_names_is_never_waited_for(tmp_path: Path) -> None:
+    pipe = str(tmp_path / "pipe")
+    os.mkfifo(pipe)
+    for strange in (pipe, "/dev/zero", "no\0name", str(tmp_path), ""):
+        assert ask_addr2line(strange, [1, 2]) == {}
+        assert sites("cudaMalloc", "", [Place("main", strange, 1)]) == ()
+
+
+def test_a_damaged_program_has_no_lines(tmp_path: Path) -> None:
+    head = b"\x7fELF\x02\x01" + bytes(26) + b"\xff" * 32
+    for made in (head, head[:54] + bytes(10), head[:40]):
+        (tmp_path / "program").write_bytes(made)
+        assert ask_addr2line(str(tmp_path / "program"), [1]) == {}
+
+
+def test_another_version_at_the_same_path_has_its_own_lines(source: str) -> None:
+    place = Place("main", source, 11)
+    assert sites("cudaMalloc", "", [place])[0].line == 10
+    Path(source).write_text("\n" + SOURCE)
+    assert sites("cudaMalloc", "", [Place("main", source, 12)])[0].line == 11
