@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -114,6 +115,19 @@ def test_first_run_records_then_a_slower_launch_is_found_and_its_fix_clears_it(
     write(SOURCE)
     assert run(machine) == 0
     assert capsys.readouterr().out == "1 launch or copy site measured on H200; 0 findings\n"
+
+
+def test_the_page_names_the_fields(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    tables = page.split("\n## Gate\n")[1].split("\n## ")[0].split("Each site:")
+    value, site = (
+        {name for row in re.findall(r"^\| (`.+?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+        for table in tables
+    )
+    run(machine, "--format", "json", "--baseline", "times.json", "--update-baseline")
+    shown = printed(capsys)
+    assert set(shown) == value and set(shown["sites"][0]) == site
+    assert set(json.loads(Path("times.json").read_bytes())) == {"schema", "device", "sites"}
 
 
 def test_a_named_baseline_is_made_only_when_asked(machine: Machine, capsys: pytest.CaptureFixture[str]) -> None:

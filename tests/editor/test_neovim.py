@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stitchcuda.agent import journal
 
 from tests.server import small_program
 from tests.server.client import REAL
@@ -80,14 +82,26 @@ def test_a_launch_that_became_slower_is_shown_on_save_and_goes_with_its_fix(tmp_
     assert steps["fixed"] == []
 
 
+def commands_of_the_page() -> str:
+    """The Lua of docs/editors.md that makes the user commands."""
+    page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8")
+    block: str
+    (block,) = [b for b in re.findall(r"```lua\n(.*?)```", page, re.DOTALL) if "nvim_create_user_command" in b]
+    return block
+
+
 def test_stitching_changes_the_buffers_and_undo_restores_them(tmp_path: Path) -> None:
     """In a folder that is not trusted, so that a machine with a GPU does the same."""
     program = small_program.write(tmp_path)
+    (tmp_path / "commands.lua").write_text(commands_of_the_page(), encoding="utf-8")
     steps = drive("stitch.lua", program / "main.cu", REAL, tmp_path)
     assert steps["title"] == "Stitch end-to-end (preview, not run)"
-    assert steps["labels"] == ["Stitch end-to-end: not validated"]
-    (message,) = steps["messages"]
-    assert message.startswith("stitchcuda: program: not validated: ")
+    assert steps["labels"] == ["Stitch end-to-end: not validated"] * 2
+    assert len(steps["messages"]) == 2
+    assert all(message.startswith("stitchcuda: program: not validated: ") for message in steps["messages"])
+    assert steps["again"] == steps["stitched"]
+    newest = journal.find(None, tmp_path / "cache" / "stitchcuda" / "runs")
+    assert newest.contract is not None and newest.contract["bounds"][0]["value"] == 0.008
     waits = {name: text.count("cudaDeviceSynchronize();") for name, text in steps["stitched"].items()}
     assert waits == {"main.cu": 0, "smooth.cu": 0}
     assert steps["undone"] == {name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")}
