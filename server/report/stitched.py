@@ -35,12 +35,18 @@ def places_as_given(value: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 
 def diff_of(done: Stitched, path: str) -> str:
-    """The best version as a unified diff, to be applied where the command was started."""
+    """The best version as a unified diff, to be applied where the command was started, or in the program's folder when that
+    lies elsewhere: `git apply` and `patch` take no path that leads out."""
     return diff_between(done.base, done.after, path)
 
 
 def diff_between(base: Mapping[str, bytes], after: Mapping[str, bytes], path: str) -> str:
-    folder = folder_of(path)
+    try:
+        folder = os.path.relpath(folder_of(path) or ".")
+    except ValueError:  # another drive
+        folder = ".."
+    if folder == "." or folder.split(os.sep)[0] == "..":
+        folder = ""
     return diff.unified(
         {os.path.join(folder, p): text for p, text in base.items()},
         {os.path.join(folder, p): text for p, text in after.items()},

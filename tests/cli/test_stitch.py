@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -67,10 +68,19 @@ def test_the_page_shows_verdict_units_refusals_and_the_change(made: MadeUp, caps
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="no git")
-def test_the_diff_can_be_applied(made: MadeUp, capfd: pytest.CaptureFixture[str]) -> None:
-    assert main(["stitch", "p", "--diff"]) == 0
+@pytest.mark.parametrize(
+    ("path", "start", "where"), [("p", ".", "."), (".", "p", "p"), ("../p", "q", "p"), ("./p/a.cu", ".", ".")]
+)
+def test_the_diff_can_be_applied(
+    made: MadeUp, capfd: pytest.CaptureFixture[str], tmp_path: Path, path: str, start: str, where: str
+) -> None:
+    """Where the command was started, or in the program's folder when that lies elsewhere."""
+    (tmp_path / "q").mkdir()
+    os.chdir(tmp_path / start)
+    assert main(["stitch", path, "--diff"]) == 0
+    os.chdir(tmp_path)
     out = capfd.readouterr().out
-    subprocess.run(["git", "apply", "-"], input=out.encode(), check=True)
+    subprocess.run(["git", "apply", "-"], input=out.encode(), check=True, cwd=where)
     assert text() == AFTER
 
 
