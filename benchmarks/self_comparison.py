@@ -51,7 +51,9 @@ def judged(program: str, times: int, runs: int, sanitizer: tuple[str, ...], left
                 "gates": gates,
                 "reasons": {g["gate"]: g["reason"] for g in verdict["gates"] if g["reason"]},
                 "findings": [f["what"] for g in verdict["gates"] for f in g["findings"]][:10],
+                "shown": next(g["evidence"] for g in verdict["gates"] if g["gate"] == "G3"),
                 "speedup": verdict["speedup"],
+                "measured": verdict["measured"],
                 "seconds": round(time.monotonic() - begun, 1),
             }
             print(f"{Path(program).name:<22} {row['state']:<9} {gates} {row['seconds']} s {row['reasons']}", flush=True)
