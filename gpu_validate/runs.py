@@ -129,10 +129,9 @@ class Room:
             shutil.rmtree(home, ignore_errors=True)
 
     def _run_in(self, folder: Path, home: Path, request: TraceRequest, case: Case) -> Shown:
-        directory = (folder / self._project.run.directory).resolve()
-        if not directory.is_dir() or not directory.is_relative_to(folder.resolve()):
-            where = self._project.run.directory
-            return Shown(Ended(not_started=f"[run] directory {where!r} is no folder of the built program"), None)
+        directory = run_directory(folder, self._project)
+        if directory is None:
+            return Shown(Ended(not_started=no_directory(self._project)), None)
         before = Folder(directory)
         ended, trace = self._run_traced(
             command_for(self._project, self._found, case),
@@ -171,6 +170,17 @@ def _at_home(trace: Trace, folder: Path) -> Trace:
     return replace(
         trace, calls=tuple(replace(c, sites=tuple(map(home, c.sites))) if c.sites else c for c in trace.calls)
     )
+
+
+def run_directory(folder: Path, project: Project) -> Path | None:
+    """Where a version runs; None when that is no folder of the copy: a link can lead out of it, into the user's own files."""
+    directory = (folder / project.run.directory).resolve()
+    return directory if directory.is_dir() and directory.is_relative_to(folder.resolve()) else None
+
+
+def no_directory(project: Project) -> str:
+    """What to say when there is none."""
+    return f"[run] directory {project.run.directory!r} is no folder of the built program"
 
 
 def command_for(project: Project, found: Sequence[str] | None, case: Case) -> list[str]:

@@ -6,6 +6,7 @@ Every mistake is named with its key, what was expected and what was found; the r
 from __future__ import annotations
 
 import re
+import shlex
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
@@ -93,6 +94,24 @@ def _folder(value: object) -> str:
     return _text(value)
 
 
+def _command(value: object) -> str:
+    try:
+        shlex.split(_text(value))
+    except ValueError:
+        raise ValueError("a command whose quotes are closed") from None
+    return _text(value)
+
+
+def _globs(value: object) -> tuple[str, ...]:
+    for text in _texts(value):
+        parts = re.split(r"[/\\]", text)
+        if not text or text.startswith(("/", "\\")) or ".." in parts or ":" in parts[0] or "**" in parts[-1]:
+            raise ValueError(
+                'patterns of files below the folder that the program runs in, such as "out/*.bin" or "**/*"'
+            )
+    return _texts(value)
+
+
 def _flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError("true or false")  # noqa: TRY004
@@ -152,7 +171,7 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
     "run": (
         RunSection,
         {
-            "command": _text,
+            "command": _command,
             "directory": _folder,
             "timeout": _seconds,
             "env": _environment,
@@ -160,7 +179,7 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
             "seeds": _seeds,
         },
     ),
-    "observe": (ObserveSection, {"stdout": _flag, "files": _texts, "ignore": _expressions, "buffers": _buffers}),
+    "observe": (ObserveSection, {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _buffers}),
     "contract": (ContractSection, {"intent": _text, "scope": _texts}),
     "llm": (LlmSection, {"base_url": _text, "model": _text, "never_send": _texts}),
     "check": (CheckSection, {"severity": _environment, "select": _texts, "ignore": _texts}),

@@ -216,7 +216,8 @@ def _cannot_serve(run: Shown) -> str:
 
 def _varying(expected: Expectation) -> list[str]:
     lines = [*(expected.stdout.varying if expected.stdout else ()), *expected.stderr.varying]
-    return lines[:3] + [f"the file {name}" for name, file in expected.files.items() if file is None]
+    lines = [line.encode(errors="backslashreplace").decode() for line in lines[:3]]
+    return lines + [f"the file {name}" for name, file in expected.files.items() if file is None]
 
 
 def _with_finding(one: Observed, what: str) -> Observed:

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.model import Built
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
-from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for
+from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for, no_directory, run_directory
 from stitchcuda.gpu_validate.sanitizer import INSIDE_KERNELS, TOOLS, Checked, Report, check, host_frames, identity
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
@@ -88,11 +88,14 @@ class MemoryCheck:
         home.mkdir(parents=True)
         seconds = min(LONGEST_SECONDS, project.run.timeout * SLOWER)
         with builder.placed(built) as folder:
+            directory = run_directory(folder, project)
+            if directory is None:
+                return Checked(problem=f"was not run: {no_directory(project)}")
 
-            def run(whole: Sequence[str]) -> Ended:
+            def run(whole: Sequence[str], cwd: Path = directory) -> Ended:
                 return run_limited(
                     whole,
-                    cwd=folder / project.run.directory,
+                    cwd=cwd,
                     env=clean_environment(project.run.env, home=home),
                     limits=Limits(seconds=seconds),
                     cancel=self._cancelled,

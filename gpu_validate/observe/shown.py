@@ -85,6 +85,8 @@ def expectation(runs: Sequence[Shown], observe: ObserveSection, tolerance: Toler
     if observe.buffers == "host":
         faults += [problem for run in runs if (problem := _no_reads(run, "the baseline"))]
     faults += [run.problem for run in runs if run.problem]
+    if observe.files and not faults and not any(run.files for run in runs):
+        faults.append(f"the original writes no file that [observe] files names ({', '.join(observe.files)})")
     traces = [run.trace for run in runs if run.trace is not None]
     return Expectation(
         code=runs[0].ended.code,
@@ -131,6 +133,8 @@ def against(wanted: Expectation, run: Shown, declared: Declared) -> Compared:
             read_count = _judge_reads(wanted, run.trace, declared, failures, unknown)
             masked += sum(digest is None for _, digest in wanted.reads.reads)
             compared, counts["buffers"] = compared + read_count, read_count
+    elif wanted.work and (run.trace is None or run.trace.dropped):
+        unknown.append("the tracer brought nothing whole back from the candidate's run, so that its work is not known")
     if run.trace is not None and run.trace.mode == "full" and not run.trace.dropped and wanted.work:
         failures += [GateFinding(what) for what in changed_work(wanted.work, work_of(run.trace), declared)]
     return Compared(tuple(failures), tuple(dict.fromkeys(unknown)), compared, masked, words, counts)
@@ -145,6 +149,11 @@ def _judge_text(
             unknown.append(
                 f"{what}: it reads like a measured time or rate that happened not to vary in the baseline; "
                 "name it in [observe] ignore, or print the result another way"
+            )
+        elif difference.far:
+            unknown.append(
+                f"{what}: it varies between runs of the original, but by far less; "
+                "name it in [observe] ignore when it is no result"
             )
         elif tolerance.mode == "top_k":
             unknown.append(f"{what}: the {tolerance.k} best classes cannot be told from printed text")
@@ -238,4 +247,5 @@ def _file(name: str, runs: Sequence[Shown], observe: ObserveSection, tolerance: 
 
 
 def _text(data: bytes) -> str:
-    return data.decode("utf-8", errors="replace")
+    """Bytes that are no UTF-8 stay what they are: two of them are no more equal than two letters."""
+    return data.decode("utf-8", errors="surrogateescape")

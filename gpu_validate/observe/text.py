@@ -32,6 +32,8 @@ _TIMING_WORD = re.compile(
 _OWN_CHECK = re.compile(
     r"\b(?:pass(?:ed|es)?|success(?:ful|fully)?|ok|correct|verified|match(?:es|ed)?|valid)\b", re.IGNORECASE
 )
+_ROUNDING = 1e-3  # relative: values that are nearer to each other differ by the order of their sums, as a rule
+_AWAY = 10  # times as far as the baseline's values are from each other
 _ALIGNED_LINES = 4000  # above it only the lines before and after the varying part are aligned
 
 
@@ -47,12 +49,13 @@ class Slot:
 @dataclass(frozen=True, slots=True)
 class TextDifference:
     """`line` is 1-based in what the candidate printed. `timing`: the place reads like a measured time or rate, which may differ
-    although it did not vary in the baseline."""
+    although it did not vary in the baseline. `far`: the place varies in the baseline, by far less than this."""
 
     line: int
     expected: str
     found: str
     timing: bool = False
+    far: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +112,7 @@ def learn(texts: Sequence[str], tolerance: Tolerance, ignore: Sequence[str] = ()
 def compare(template: Template, text: str, most: int = 5) -> TextResult:
     """Compares what another run printed with the template; at most `most` differences are told."""
     found = _lines(text, template.ignore)
-    differences = tuple(_differences(template, found))[:most]
+    differences = tuple(sorted(_differences(template, found), key=lambda d: d.timing or d.far))[:most]
     slots = [slot for line in template.lines if line is not None for slot in line]
     kept = [slot.texts[0] for slot in slots if slot.texts and not slot.masked]
     numbers = sum(_NUMBER.fullmatch(t) is not None for t in kept)
@@ -255,6 +258,8 @@ def _pairwise(
         wrong = _matches(line, tokens, tolerance)
         if wrong is not None:
             out.append(TextDifference(offset + k + 1, _shown(line), "".join(tokens), _reads_as_timing(line, wrong)))
+        elif _far(line, tokens):
+            out.append(TextDifference(offset + k + 1, _shown(line), "".join(tokens), far=True))
     if exact and len(lines) > len(found):
         out.append(TextDifference(offset + len(found), _shown(lines[len(found)]), "(no line)"))
     elif exact and len(found) > len(lines):
@@ -284,6 +289,27 @@ def _matches(line: Line, tokens: list[str], tolerance: Tolerance) -> int | None:
 
 def _fits(slot: Slot, token: str, tolerance: Tolerance) -> bool:
     return slot.masked or any(_same(text, token, tolerance) for text in slot.texts)
+
+
+def _far(line: Line, tokens: list[str]) -> bool:
+    """Whether a result that the baseline repeats but for its rounding is another one here, or no number: what varies is not
+    compared, and that must not hide it."""
+    if len(line) != len(tokens):
+        return False
+    for i, (slot, token) in enumerate(zip(line, tokens, strict=True)):
+        if not slot.masked or not slot.texts or not any(map(_fraction, slot.texts)) or _reads_as_timing(line, i):
+            continue
+        if not all(map(_NUMBER.fullmatch, slot.texts)):
+            continue
+        values = [float(text) for text in slot.texts]
+        if not _NUMBER.fullmatch(token):
+            return True
+        low, high = min(values), max(values)
+        rounding = _ROUNDING * max(abs(low), abs(high))
+        away = max(low - float(token), float(token) - high)
+        if high - low <= rounding and away > max(rounding, _AWAY * (high - low)):
+            return True
+    return False
 
 
 def _same(expected: str, found: str, tolerance: Tolerance) -> bool:

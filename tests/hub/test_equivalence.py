@@ -9,10 +9,10 @@ from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Contract, TensorSpec, Tolerance
 from stitchcuda.analysis.proof.model import BY_HAND, Declared, May
 from stitchcuda.gpu_validate.gates.g3_equivalence import equivalence, observe_baseline
-from stitchcuda.gpu_validate.runs import Case, cases
+from stitchcuda.gpu_validate.runs import Case, cases, run_directory
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
 
-from tests.hub.scripted import GOOD, PROJECT, changed, project, room
+from tests.hub.scripted import GOOD, PROJECT, changed, placing, project, room
 
 BITWISE = Tolerance()
 AS_IT_IS = (Case(),)
@@ -128,6 +128,42 @@ def test_a_missing_trace_is_no_pass(tmp_path: Path) -> None:
     lost = changed(("\nend()", "\nsys.exit(0)"))
     assert judge(tmp_path, GOOD, lost).state is GateState.INCONCLUSIVE
     assert judge(tmp_path, lost, GOOD).state is GateState.INCONCLUSIVE
+
+
+def test_a_missing_trace_is_no_pass_when_no_buffer_is_looked_at_either(tmp_path: Path) -> None:
+    """The device work is counted in the trace: a version must not lose it in the one run where that is done."""
+    lost = changed(("\nend()", "\nsys.exit(0)"))
+    result = judge(tmp_path, GOOD, lost, observe=ObserveSection(buffers="none"))
+    assert result.state is GateState.INCONCLUSIVE
+
+
+def test_bytes_that_are_no_text_are_compared_as_bytes(tmp_path: Path) -> None:
+    printing = changed(("\nend()", "\nsys.stdout.flush(); os.write(1, b'\\xff\\n'); end()"))
+    other = changed(("xff", "xfe"), source=printing)
+    assert judge(tmp_path, printing, printing).state is GateState.PASSED
+    result = judge(tmp_path, printing, other)
+    assert result.state is GateState.FAILED and result.reason.encode()  # and it can be printed
+
+
+def test_files_that_were_named_and_that_nobody_writes_are_no_pass(tmp_path: Path) -> None:
+    result = judge(tmp_path, GOOD, GOOD, observe=ObserveSection(files=("out/*.bin",)))
+    assert result.state is GateState.INCONCLUSIVE and "out/*.bin" in result.reason
+
+
+def test_a_link_in_place_of_a_file_is_another_result(tmp_path: Path) -> None:
+    writes = changed(("\nend()", '\nopen("out.txt", "w").write("5"); end()'))
+    links = changed(("\nend()", '\nopen(home + "/x", "w").write("5"); os.symlink(home + "/x", "out.txt"); end()'))
+    assert judge(tmp_path, writes, links).state is GateState.FAILED
+
+
+def test_a_folder_that_leads_out_of_the_copy_is_not_run_in(tmp_path: Path) -> None:
+    (tmp_path / "scratch").mkdir()
+    settings = project(directory="out")
+    with placing(tmp_path / "scratch", GOOD)() as folder:
+        assert run_directory(folder, settings) is None
+        (folder / "out").symlink_to(tmp_path)
+        assert run_directory(folder, settings) is None
+        assert run_directory(folder, project()) == folder
 
 
 def test_no_gpu_memory_is_tried_again_and_never_blamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

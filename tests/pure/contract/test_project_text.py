@@ -79,3 +79,14 @@ def test_a_mistake_is_told_and_the_rest_counts(text: str, told: str) -> None:
 def test_no_text_raises(text: str) -> None:
     parse_project(text)
     parse_project(f'[run]\ncommand = "{text}"', pyproject=True)
+
+
+@pytest.mark.parametrize("pattern", ["", "/etc/*", "../*.bin", "out/../../x", "**", "C:/x", "\\\\x"])
+def test_patterns_of_files_stay_below_the_folder(pattern: str) -> None:
+    project, problems = parse_project(f"[observe]\nfiles = ['{pattern}']")
+    assert project.observe.files == () and [p.key for p in problems] == ["observe.files"]
+    assert parse_project('[observe]\nfiles = ["**/*", "a b/*.txt", ".hidden"]')[1] == ()
+
+
+def test_a_command_with_an_open_quote_is_said_at_once() -> None:
+    assert [p.key for p in parse_project('[run]\ncommand = "./a \'b"')[1]] == ["run.command"]

@@ -75,7 +75,37 @@ def test_a_result_that_varies_within_the_tolerance_is_still_compared() -> None:
     runs = ["sum 2.0001", "sum 2.0002", "sum 2.0000"]
     assert not differs(runs, "sum 2.0010", RELATIVE)
     assert differs(runs, "sum 2.5", RELATIVE)
-    assert not differs(runs, "sum 2.5", BITWISE)  # masked: the baseline does not repeat it bit by bit
+    assert not differs(runs, "sum 2.0010", BITWISE)  # masked: the baseline does not repeat it bit by bit
+
+
+@pytest.mark.parametrize("found", ["sum 2.5", "sum 1.9", "sum nan", "sum 0.0", "sum wrong"])
+def test_a_mask_does_not_hide_another_result(found: str) -> None:
+    runs = ["sum 2.0001", "sum 2.0002", "sum 2.0000"]
+    (difference,) = compare(learn(runs, BITWISE), found).differences
+    assert difference.far
+    assert differs([f"{r} n 4" for r in runs], f"{found} n 5")  # and hides no plain difference beside it
+
+
+@pytest.mark.parametrize(
+    ("runs", "found"),
+    [
+        (["sum 2.0001", "sum 2.0002"], "sum 2.0015"),
+        (["residual 1.2e-7", "residual 3.1e-7"], "residual 4e-9"),
+        (["elapsed 2.0001", "elapsed 2.0002"], "elapsed 1.1"),
+        (["wrote 2.0001 in 2.0002 s", "wrote 2.0001 in 2.0003 s"], "wrote 2.0001 in 1.5 s"),
+        (["pid 31417", "pid 31418"], "pid 40000"),
+        (["at 0x7ffe1000", "at 0x7ffe1001"], "at 0x1000"),
+        (["up 3 min", "up 4 min"], "up ? min"),
+    ],
+)
+def test_what_may_well_vary_more_than_it_did_is_no_difference(runs: list[str], found: str) -> None:
+    assert not differs(runs, found)
+
+
+def test_differences_come_before_what_is_only_doubtful() -> None:
+    lines = [f"v{k} took 2 s" for k in range(9)] + ["sum 3"]
+    other = [f"v{k} took 1 s" for k in range(9)] + ["sum 4"]
+    assert not compare(learn(["\n".join(lines)] * 3, BITWISE), "\n".join(other)).differences[0].timing
 
 
 @pytest.mark.parametrize(
