@@ -82,6 +82,7 @@ class Jobs:
         job = Job(title)
         self._jobs[job.id] = job
         job._task = asyncio.create_task(self._run(job, work))
+        job._task.add_done_callback(lambda _: _ended_before_it_began(job))
         for old in [j.id for j in self._jobs.values() if j.state is not State.RUNNING][:-_KEPT]:
             del self._jobs[old]
         return job
@@ -125,6 +126,12 @@ class Jobs:
 
     def describe(self) -> list[dict[str, Any]]:
         return [job.describe() for job in self._jobs.values()]
+
+
+def _ended_before_it_began(job: Job) -> None:
+    """A task that is cancelled before its first step runs none of its code."""
+    if job.state is State.RUNNING:
+        job.state = State.CANCELLED
 
 
 async def _end_processes(job: Job) -> None:

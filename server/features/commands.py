@@ -71,7 +71,4 @@ def cancel(ls: StitchServer, *arguments: Any) -> bool:
     """`[job id]` -> whether a running job of that id was told to stop."""
     if len(arguments) != 1 or not isinstance(arguments[0], str):
         raise JsonRpcInvalidParams(message="stitchcuda.cancel takes one job id")
-    if not ls.jobs.cancel(arguments[0]):
-        return False
-    ls.analyses.stop_indexing()
-    return True
+    return ls.jobs.cancel(arguments[0])

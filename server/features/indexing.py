@@ -40,10 +40,12 @@ class IndexingJobs:
                     if message.done >= message.total:
                         return
                     progress.report(100 * message.done // message.total, f"{message.done} of {message.total} files")
+        except asyncio.CancelledError:
+            self._server.analyses.stop_indexing()
+            raise
         finally:
             self._reports.pop(root, None)
 
 
 def cancel_progress(ls: StitchServer, params: t.WorkDoneProgressCancelParams) -> None:
-    if ls.jobs.cancel_token(params.token):
-        ls.analyses.stop_indexing()
+    ls.jobs.cancel_token(params.token)

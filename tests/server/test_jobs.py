@@ -32,6 +32,19 @@ async def test_result_and_error() -> None:
     assert [j["state"] for j in jobs.describe()] == ["done", "failed"]
 
 
+async def test_a_job_that_is_cancelled_before_it_began_has_ended() -> None:
+    jobs = Jobs()
+
+    async def work(job: Job) -> None:
+        raise AssertionError("it never begins")
+
+    job = jobs.start("job", work)
+    assert jobs.cancel(job.id)
+    await job.wait()
+    await asyncio.sleep(0)
+    assert job.state is State.CANCELLED and not jobs.cancel(job.id)
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="process groups")
 async def test_cancel_kills_the_process_group(tmp_path: Path) -> None:
     """Also a grandchild, and one that ignores SIGTERM."""
