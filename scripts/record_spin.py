@@ -48,12 +48,17 @@ def recorded(rounds: int, folder: Path) -> list[Trace]:
 
 
 def reduced(trace: Trace) -> Trace:
-    """The calls that issue device work, with the program's own sites named by its file name, and that work."""
+    """The calls that issue device work, without addresses and with the program's own sites named by its file name, and that
+    work."""
     issued = {op.correlation for op in trace.ops}
     calls = tuple(
         replace(
             call,
             index=index,
+            thread=0,
+            source=0,
+            target=0,
+            pointers=(),
             sites=tuple(replace(s, path="spin.cu") for s in call.sites if Path(s.path).name == "spin.cu"),
         )
         for index, call in enumerate(c for c in trace.calls if c.correlation in issued)
