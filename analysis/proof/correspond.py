@@ -65,6 +65,7 @@ class Correspondence:
     added: dict[str, Side] = field(default_factory=dict)  # host functions of the changed version alone
     spans: dict[str, dict[Span, Span]] = field(default_factory=dict)
     includes: tuple[tuple[str, str, int], ...] = ()  # added: path, name as written, line
+    swapped: list[ProofFinding] = field(default_factory=list)  # launches that name another variable
 
     def site(self, site: Site) -> Site | None:
         """Where a site of the original is in the changed version; None: nowhere."""
@@ -157,17 +158,18 @@ def _text(analysis: Analysis, function: Function) -> bytes:
 
 def _outside(
     root: Node, text: bytes, functions: list[Function], left_out: list[Function]
-) -> tuple[list[Token], list[Token]]:
-    """The tokens that belong to none of the functions (each of `functions` stands as one mark), and the includes."""
+) -> tuple[list[Token], list[tuple[int, Token]]]:
+    """The tokens that belong to none of the functions (each of `functions` stands as one mark), and the includes, each with
+    how many of these tokens stand before it."""
     ranges = sorted((f.base, f.base + f.span[1], f.uid) for f in functions)
     ranges += [(f.base, f.base + f.span[1], "") for f in left_out]
     ranges.sort()
     rest: list[Token] = []
-    includes: list[Token] = []
+    includes: list[tuple[int, Token]] = []
     for child in _top(root):
         if child.type == "preproc_include":
             written = text[child.start_byte : child.end_byte].decode(errors="replace").strip()
-            includes.append(Token(written, child.start_byte, child.end_byte))
+            includes.append((len(rest), Token(written, child.start_byte, child.end_byte)))
             continue
         at = child.start_byte
         for start, end, uid in ranges:
@@ -190,18 +192,21 @@ def _top(root: Node) -> Iterator[Node]:
             yield child
 
 
-def _added_includes(both: Correspondence, path: str, old: list[Token], new: list[Token]) -> list[tuple[str, str, int]]:
+def _added_includes(
+    both: Correspondence, path: str, old: list[tuple[int, Token]], new: list[tuple[int, Token]]
+) -> list[tuple[str, str, int]]:
+    """An include of the original stands where it stood: what it brings may depend on macros, and on a condition around it."""
     added: list[tuple[str, str, int]] = []
-    left = [t.text for t in old]
-    for token in new:
-        if left and left[0] == token.text:
+    left = [(place, t.text) for place, t in old]
+    for place, token in new:
+        if left and left[0] == (place, token.text):
             left.pop(0)
         else:
             added.append(
                 (path, token.text.removeprefix("#").split(maxsplit=1)[-1], line_of(both.after, path, token.start))
             )
     if left:
-        raise Unlike(ProofFinding(f"`{left[0]}` was removed or moved", path, 1, True))
+        raise Unlike(ProofFinding(f"`{left[0][1]}` was removed or moved", path, 1, True))
     return added
 
 

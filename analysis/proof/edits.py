@@ -7,6 +7,7 @@ whole to a function of the program; otherwise the host computes with something e
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -18,8 +19,10 @@ from stitchcuda.analysis.program.ir import (
     Cast,
     Const,
     Declare,
+    Deref,
     Expr,
     Function,
+    Index,
     Launch,
     Name,
     Return,
@@ -30,6 +33,7 @@ from stitchcuda.analysis.program.ir import (
 )
 from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.program.show import show_type
+from stitchcuda.analysis.proof.arguments import only_accessed
 from stitchcuda.analysis.proof.correspond import Changed, Correspondence, Side, line_of
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
@@ -49,6 +53,7 @@ _WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC
 _ORDER = frozenset({ApiKind.EVENT_CREATE, ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT, ApiKind.EVENT_DESTROY})
 _GO = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.COPY}
 _COME = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE}
+_QUIET = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.MEMSET}  # they give the host no values
 # They keep memory, and order nothing.
 _POOL_SETTINGS = frozenset({"cudaGetDevice", "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"})
 _HANDLES = frozenset({"cudaMemPool_t", "cudaEvent_t"})
@@ -136,7 +141,8 @@ def _signature(both: Correspondence, changed: Changed) -> list[ProofFinding]:
             return bad
         spare |= {carried}
     for p, q in zip(f.params, g.params, strict=True):
-        if p.default is not None or q.default is not None:
+        renamed = p.name != q.name and _type(p.type) == _type(q.type)  # the callers' values then go elsewhere
+        if renamed or p.default is not None or q.default is not None:
             return bad
         spare |= {p.name, q.name}
     difference = (Counter(head[0]) - Counter(head[1])) + (Counter(head[1]) - Counter(head[0]))
@@ -159,18 +165,67 @@ def _slot(
     names_before: set[str],
     names_after: set[str],
 ) -> Iterator[ProofFinding]:
-    removed = [(p, shape_of(both.before.program, changed.before, p)) for p, q in slot if p is not None and q is None]
-    added = [(q, shape_of(both.after.program, changed.after, q)) for p, q in slot if q is not None and p is None]
-    left = list(added)
-    for piece, shape in removed:
-        partner = next((x for x in left if _same_role(changed, shape, x[1])), None)
+    kept = list(
+        itertools.accumulate(p is not None and q is not None for p, q in slot)
+    )  # how many stand before, in both
+    removed = [
+        (k, p, shape_of(both.before.program, changed.before, p))
+        for k, (p, q) in zip(kept, slot, strict=True)
+        if p is not None and q is None
+    ]
+    left = [
+        (k, q, shape_of(both.after.program, changed.after, q))
+        for k, (p, q) in zip(kept, slot, strict=True)
+        if q is not None and p is None
+    ]
+    least: dict[int, int] = {}  # what stands for later statements stands later
+    for place, piece, shape in removed:
+        partner = next(
+            (
+                x
+                for x in left
+                if _same_role(changed, shape, x[2])
+                and (
+                    _moves(shape)
+                    or (x[0] == place and x[1].span[0] >= least.get(place, 0))
+                    or (isinstance(shape.node, Launch) and _passes(both, changed, slot, shape.node, place, x[0]))
+                )
+            ),
+            None,
+        )
         if partner is None:
             yield from _alone(both, changed.before, piece, shape, names_before, original=True)
             continue
         left.remove(partner)
-        yield from _replaced(both, changed, (piece, shape), partner, names_before, names_after)
-    for piece, shape in left:
+        if not _moves(shape):
+            least[place] = partner[1].span[0]
+        yield from _replaced(both, changed, (piece, shape), (partner[1], partner[2]), names_before, names_after)
+    for _, piece, shape in left:
         yield from _alone(both, changed.after, piece, shape, names_after, original=False)
+
+
+def _passes(
+    both: Correspondence,
+    changed: Changed,
+    slot: tuple[tuple[Piece | None, Piece | None], ...],
+    launch: Launch,
+    one: int,
+    other: int,
+) -> bool:
+    """A launch may trade places with device work and waits alone, which change none of the values that it is given."""
+    if any(isinstance(n, (Index, Deref)) for a in launch.args for n in walk(a)):
+        return False
+    between = [q for p, q in slot if p is not None and q is not None][min(one, other) : max(one, other)]
+    shapes = [shape_of(both.after.program, changed.after, q) for q in between if q is not None]
+    return all(
+        s.kind == "launch" or (isinstance(s.node, Api) and s.node.kind in _QUIET and s.kind == "api") for s in shapes
+    )
+
+
+def _moves(shape: Shape) -> bool:
+    """It may stand for a statement on the other side of host code: allocations and frees, whose order the Timelines show in
+    full. What a launch, a copy, a call or a return does also depends on values that the host changes in between."""
+    return isinstance(shape.node, Api) and shape.node.kind in (ApiKind.ALLOC, ApiKind.FREE)
 
 
 def _alone(
@@ -256,10 +311,18 @@ def _replaced(
         parts = [(a.grid, b.grid), (a.block, b.block), (a.shared, b.shared), (a.stream, b.stream)]
         fine = all(_same(changed, x, y, pointers=False) for x, y in parts) and _same_arguments(changed, a.args, b.args)
         fine = fine and a.packed_args is None and b.packed_args is None
+        others = [
+            k for k, x in enumerate(a.args) if fine and _text(changed.before, x) != _text(changed.after, b.args[k])
+        ]
+        kernel = a.kernel.name if isinstance(a.kernel, Name) else ""
+        fine = fine and all(only_accessed(both.before.program, kernel, k) for k in others)
         if fine:
             both.map(function.uid, a, b)
+            if others:
+                line = line_of(both.after, function.path, new[0].span[0])
+                both.swapped.append(ProofFinding("a kernel is given other memory here", function.path, line))
     elif isinstance(a, Call) and isinstance(b, Call):
-        fine = _same_arguments(changed, a.args, b.args)
+        fine = _same_arguments(changed, a.args, b.args, carriers=True)
         if fine:
             both.map(function.uid, a, b)
     elif isinstance(a, Declare) and isinstance(b, Declare) and isinstance(a.init, Call) and isinstance(b.init, Call):
@@ -268,7 +331,7 @@ def _replaced(
             (kept or ((is_vector(a.type) or is_pointer(a.type)) and is_pointer(b.type)))
             and followed(both.before.program, function.path, a.init) is not None
             and pure_parts((*a.init.args, *b.init.args))
-            and _same_arguments(changed, a.init.args, b.init.args)
+            and _same_arguments(changed, a.init.args, b.init.args, carriers=True)
         )
         if fine and not kept:
             names_before.add(a.name)
@@ -278,20 +341,25 @@ def _replaced(
             both.map(function.uid, a.init, b.init)
     elif isinstance(a, Return) and isinstance(b, Return):
         fine = (
-            isinstance(a.value, Name) and isinstance(b.value, Name) and _same(changed, a.value, b.value, pointers=True)
+            isinstance(a.value, Name)
+            and isinstance(b.value, Name)
+            and _same(changed, a.value, b.value, pointers=True, carriers=True)
         )
     if not fine:
         line = line_of(both.after, function.path, new[0].span[0])
         yield ProofFinding("host code changed here", function.path, line)
 
 
-def _same_arguments(changed: Changed, old: tuple[Expr, ...], new: tuple[Expr, ...]) -> bool:
-    return len(old) == len(new) and all(_same(changed, a, b, pointers=True) for a, b in zip(old, new, strict=True))
+def _same_arguments(changed: Changed, old: tuple[Expr, ...], new: tuple[Expr, ...], *, carriers: bool = False) -> bool:
+    return len(old) == len(new) and all(
+        _same(changed, a, b, pointers=True, carriers=carriers) for a, b in zip(old, new, strict=True)
+    )
 
 
-def _same(changed: Changed, old: Expr | None, new: Expr | None, *, pointers: bool) -> bool:
+def _same(changed: Changed, old: Expr | None, new: Expr | None, *, pointers: bool, carriers: bool = False) -> bool:
     """The same text; or, where the Timelines tell which memory is meant, two variables that point to device data (or are
-    the vector that carried it)."""
+    the vector that carried it). `carriers`: only a vector that became a pointer, as host code may do anything with a
+    pointer that it had before, too."""
     if old is None or new is None:
         return old is new
     if _text(changed.before, old) == _text(changed.after, new):
@@ -301,7 +369,9 @@ def _same(changed: Changed, old: Expr | None, new: Expr | None, *, pointers: boo
     if not isinstance(old, Name) or not isinstance(new, Name):
         return False
     before, after = _declared(changed.before.function, old.name), _declared(changed.after.function, new.name)
-    return before is not None and after is not None and (is_vector(before) or is_pointer(before)) and is_pointer(after)
+    if before is None or after is None or not is_pointer(after):
+        return False
+    return is_vector(before) or (is_pointer(before) and not carriers)
 
 
 def _declared(function: Function, name: str) -> TypeRef | None:

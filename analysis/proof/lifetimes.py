@@ -117,14 +117,16 @@ def _allocation(
     assert buffer.alloc_op is not None
     made_by = line.ops[buffer.alloc_op]
     if made_by.stream is not None:  # A1
+        ways = _ways(line, made_by)
         for op in users:
-            use, old = made.back.get(op.id), made.back.get(made_by.id)
-            if use is not None and old is not None and not made.before.ordered(old, use):
-                continue  # the original had it
-            if any(a.buffer == buffer.id for a in op.accesses) and not line.ordered(made_by.id, op.id):
-                what = f"`{buffer.name}` is used on a stream that does not wait for its allocation"
-                found.failed.append(where(both, op, what))
-                return
+            if not any(a.buffer == buffer.id for a in op.accesses):
+                continue
+            open_ways = [way for way in ways if line.earlier[op.id] >> way.id & 1] or ways
+            if all(line.ordered(way.id, op.id) or _not_ordered_before(made, way, op) for way in open_ways):
+                continue
+            what = f"`{buffer.name}` is used on a stream that does not wait for its allocation"
+            found.failed.append(where(both, op, what))
+            return
     olds = [old for old, new in made.buffers.items() if buffer.id in new]
     freed_before = any(
         op.kind is ApiKind.FREE
@@ -141,6 +143,22 @@ def _allocation(
         op.id not in made.back for op in now
     ):
         found.unknown.append(where(both, made_by, f"`{buffer.name}` may not be freed on every path"))
+
+
+def _ways(line: Timeline, made_by: Op) -> list[Op]:
+    """The occurrences of an allocation on all groups of paths: each makes the same buffer on its own. A use comes after those
+    that its own paths took."""
+    return [
+        op
+        for op in line.ops
+        if op.node == made_by.node and op.loop == made_by.loop and op.iteration == made_by.iteration
+    ]
+
+
+def _not_ordered_before(made: Pairing, allocation: Op, op: Op) -> bool:
+    """The original had it: the use did not come after the allocation there either."""
+    use, old = made.back.get(op.id), made.back.get(allocation.id)
+    return use is not None and old is not None and not made.before.ordered(old, use)
 
 
 def free_waits(line: Timeline, work: Op, release: Op) -> bool:

@@ -154,6 +154,8 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         account.unknown.append(where(both, first_hiding, what, original=True))
     account.failed += [*copies.failed, *order.failed, *waits.failed]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
+    if not copies.carries:
+        account.unknown += both.swapped
     account.pairs += order.pairs
     account.rests_on |= order.rests_on
     for quantity, finding in conserved(both, made, declared):
