@@ -46,7 +46,16 @@ def start(
         raise refuse(f"{other.title} has not ended yet: wait for it, or cancel it (job {other.id})")
     for running in ls.on_save.running.values():
         ls.jobs.cancel(running)
-    job = ls.jobs.start(title, work)
+
+    async def told(job: Job) -> dict[str, Any]:
+        try:
+            return await work(job)
+        except Exception as error:
+            text = f"{title}: internal error: {type(error).__name__}. This is a bug in stitchcuda. Please report it"
+            show(ls, f"stitchcuda: {text}", t.MessageType.Error)
+            raise
+
+    job = ls.jobs.start(title, told)
     ls.turns.jobs[str(program)] = job
     return {"job": job.id}
 

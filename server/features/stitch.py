@@ -34,7 +34,7 @@ async def stitch(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     program = program_jobs.program_of(document.path, ls.roots)
     if dirty := program_jobs.unsaved(ls, program):
         raise program_jobs.refuse(f"{dirty}: stitching reads the files as they are saved")
-    words = ["stitch", str(program), *(["--intent", intent] if intent else [])]
+    words = ["stitch", str(program), *([f"--intent={intent}"] if intent else [])]
     if not ls.trusted:
         words.append("--no-run")
     return program_jobs.start(ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words))

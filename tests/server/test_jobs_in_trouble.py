@@ -133,6 +133,21 @@ async def test_a_validation_on_save_gives_way_to_what_the_user_asks_for(desk: De
         assert states == {"Validate on save": "cancelled", "Stitch end-to-end": "done"}
 
 
+@pytest.mark.asyncio
+async def test_what_nobody_expected_is_told_and_the_server_goes_on(desk: Desk) -> None:
+    desk.stitched()
+    (run_dir,) = (desk.folder / "runs").iterdir()
+    (run_dir / "result.json").write_text('{"schema": 1, "best": 3}')
+    async with at(desk) as editor:
+        for _ in range(2):
+            answer = await editor.command("stitchcuda.stitch", desk.uri)
+            ended = await job_ended(editor, answer["job"])
+        found = await until(
+            lambda: [m for m in editor.messages if "Stitch end-to-end: program: internal error: " in m][1:]
+        )
+        assert ended["state"] == "failed" and ended["error"] in found[0] and editor.applied == []
+
+
 @pytest.mark.parametrize(("start", "end"), [(1, 3), (0, 7), (7, 8)])
 def test_an_edit_inside_a_character_or_a_line_end_is_none(start: int, end: int) -> None:
     documents = Documents("utf-16")

@@ -140,9 +140,9 @@ async def test_stitching_ends_in_one_edit_of_all_files(desk: Desk, client: str) 
 async def test_progress_is_begun_reported_and_ended(desk: Desk) -> None:
     desk.stitched()
     async with at(desk) as editor:
-        answer = await editor.command("stitchcuda.stitch", desk.uri, "p99 latency under 8 ms")
+        answer = await editor.command("stitchcuda.stitch", desk.uri, "-p99 latency under 8 ms")
         await job_ended(editor, answer["job"])
-        assert desk.words is not None and desk.words[0][2:4] == ["--intent", "p99 latency under 8 ms"]
+        assert desk.words is not None and desk.words[0][2] == "--intent=-p99 latency under 8 ms"
         reports = [r for r in editor.client.progress_reports.values() if any(_is(x, "Stitch") for x in r)]
         await until(lambda: isinstance(reports[0][-1], t.WorkDoneProgressEnd))
         begin, *middle, end = reports[0]
