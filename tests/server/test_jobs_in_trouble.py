@@ -135,17 +135,13 @@ async def test_a_validation_on_save_gives_way_to_what_the_user_asks_for(desk: De
 
 @pytest.mark.asyncio
 async def test_what_nobody_expected_is_told_and_the_server_goes_on(desk: Desk) -> None:
-    desk.stitched()
-    (run_dir,) = (desk.folder / "runs").iterdir()
-    (run_dir / "result.json").write_text('{"schema": 1, "best": 3}')
+    desk.answer({"schema": 1, "state": "rejected", "primary": {"issue": "a race", "path": "a.cu"}})  # without a line
     async with at(desk) as editor:
         for _ in range(2):
-            answer = await editor.command("stitchcuda.stitch", desk.uri)
+            answer = await editor.command("stitchcuda.validate", desk.uri)
             ended = await job_ended(editor, answer["job"])
-        found = await until(
-            lambda: [m for m in editor.messages if "Stitch end-to-end: program: internal error: " in m][1:]
-        )
-        assert ended["state"] == "failed" and ended["error"] in found[0] and editor.applied == []
+        assert ended["state"] == "failed" and ended["error"] == "KeyError"
+        await until(lambda: [m for m in editor.messages if "Validate: program: internal error: KeyError." in m][1:])
 
 
 @pytest.mark.parametrize(("start", "end"), [(1, 3), (0, 7), (7, 8)])
