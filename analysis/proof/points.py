@@ -24,7 +24,9 @@ from stitchcuda.analysis.program.ir import (
     Member,
     Name,
     New,
+    Opaque,
     Program,
+    Record,
     Site,
     Stmt,
     Throw,
@@ -43,6 +45,7 @@ ASKS = "asks for the last error"
 
 _HANDOVER = re.compile(r"^(MPI_|PMPI_|nccl|nvshmem|shmem_|cuFile|cufile|ucp_|ucx|gdr_|rdma|NvSci)")
 _THREADS = re.compile(r"thread|async|^join$|^detach$|^lock$|^unlock$|^try_lock$|^notify_|^wait$|^wait_for$|atomic")
+_DEPTH = 6  # of objects within objects
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.QUERY})
 _UNKNOWN_APIS = frozenset({ApiKind.RESET, ApiKind.UNMODELLED})
 _ASKS_MEMORY = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
@@ -52,7 +55,7 @@ _PLAIN_TYPES = re.compile(
     r"^(std::.*|auto|void|bool|char|signed|unsigned|short|int|long|float|double|half|__half|__nv_bfloat16|dim3|FILE|size_t|ssize_t"
     r"|u?int\d*(_t)?|u?(char|short|long|float|double|int)[1-4]|(un)?signed .*|long .*|short .*|cu[A-Z]\w*|CU\w+|cuda\w+|time_t|timeval|timespec|.*_t)$"
 )
-_PARALLEL = re.compile(rb"#[ \t]*pragma[ \t]+(omp|acc)\b|\bpthread_create\b|\bstd::(j?thread|async)\b")
+_PARALLEL = re.compile(rb"#[ \t]*pragma[ \t]+(omp|acc)\b|\b_Pragma\b|\bpthread_create\b|\bstd::(j?thread|async)\b")
 
 
 @dataclass
@@ -101,8 +104,13 @@ class Points:
                 what = ""
                 if isinstance(node, Api) and node.kind is ApiKind.UNMODELLED:
                     what = f"what `{node.name}` does is not modelled"
+                if isinstance(node, Opaque) and node.what == "asm":
+                    what = "assembly is written here"
                 if isinstance(node, (Declare, New, Construct)):
                     what = self._strange(function, node.type, aliases)
+                elif isinstance(node, Name) and node.template:  # std::make_unique<Timer>()
+                    given = [t for t in node.template if isinstance(t, TypeRef)]
+                    what = next((w for t in given if (w := self._strange(function, t, aliases))), "")
                 elif isinstance(node, Call) and isinstance(node.callee, Name):
                     meant = resolve(self.program, function.path, node.callee.name, len(node.args))
                     if len(meant) > 1 and any(f.uid in self.program.reaches_cuda for f in meant):
@@ -136,19 +144,38 @@ class Points:
                     return declared.type.name
         return ""
 
-    def _strange(self, function: Function, type_: TypeRef, aliases: set[str]) -> str:
-        """What an object of this type may do when it is made or dies and that is not seen; "" for nothing."""
+    def _strange(self, function: Function, type_: TypeRef, aliases: set[str], depth: int = 0) -> str:
+        """What an object of this type, or one that it holds, may do when it is made or dies and that is not seen; "" for
+        nothing."""
         bare = last_name(type_.name)
-        if type_.pointer or type_.reference or _PLAIN_TYPES.match(type_.name) or bare in aliases or not type_.name:
+        if type_.pointer or type_.reference or not type_.name or depth > _DEPTH:
             return ""
         if type_.name in function.template or bare in function.template:
             return ""
-        if not any(last_name(name) == bare for name in self.program.records):
+        inner = list(type_.args)
+        records = [r for name, r in self.program.records.items() if last_name(name) == bare]
+        if bare in aliases:
+            inner += [t for m in self.program.modules.values() for name, t in m.aliases if name == bare and t != type_]
+        elif records:
+            inner += [TypeRef(base) for r in records for base in r.bases]
+            inner += [f.type for r in records for f in r.fields if not f.static]
+            what = self._made_or_dies(bare, records)
+            if what:
+                return f"an object of type `{type_.name}` {what} when it is made or dies"
+        elif not _PLAIN_TYPES.match(type_.name):
             return f"type `{type_.name}` is not here"
+        return next((w for t in inner if (w := self._strange(function, t, aliases, depth + 1))), "")
+
+    def _made_or_dies(self, bare: str, records: list[Record]) -> str:
+        """What constructors, destructors and initial values of members do that is not seen; "" for nothing."""
         for uid in (*self.program.by_name.get(bare, ()), *self.program.by_name.get(f"~{bare}", ())):
             reason = self._body(uid) if uid not in self.program.reaches_cuda else None
             if reason is not None:
-                return f"an object of type `{type_.name}` {reason[0]} (`{reason[1]}`) when it is made or dies"
+                return f"{reason[0]} (`{reason[1]}`)"
+        for field_ in (f for r in records for f in r.fields if f.init is not None):
+            for node in walk(field_.init) if field_.init is not None else ():
+                if isinstance(node, Call) and TIMER.search(callee_name(node)):
+                    return f"{TIME} (`{callee_name(node)}`)"
         return ""
 
     def _reason(self, function: Function, node: Stmt | Expr, known: frozenset[str]) -> tuple[str, str] | None:

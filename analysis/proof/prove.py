@@ -31,6 +31,7 @@ from stitchcuda.analysis.proof.points import Points
 from stitchcuda.analysis.proof.quantities import conserved
 from stitchcuda.analysis.proof.resident import resident
 from stitchcuda.analysis.proof.rounds import hands_on, settled
+from stitchcuda.analysis.proof.surroundings import unfollowed
 from stitchcuda.analysis.proof.waiting import relies
 
 # Operations of which the comparison does not know enough, with what they are called.
@@ -124,6 +125,8 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
     strange = Points(both.before.program).strange(functions, both.before.sources)
     if strange is not None:
         what, path, offset = strange
+        account.unknown.append(ProofFinding(what, path, line_of(both.before, path, offset), True))
+    for what, path, offset in unfollowed(both.before.program, functions, both.before.sources):
         account.unknown.append(ProofFinding(what, path, line_of(both.before, path, offset), True))
     old = _execute(both.before, entry, points)
     new = _execute(both.after, entry, images)
