@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,14 +22,17 @@ from pathlib import Path
 from typing import Any
 
 from stitchcuda.agent import unit_json, versions
+from stitchcuda.agent.outcome import Kind
 from stitchcuda.agent.transforms.transform import Refusal
 from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, text
 from stitchcuda.gpu_validate.cache_folder import cache_folder
+from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 
 SCHEMA = 1
 _NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
+_DIGEST = re.compile(r"[0-9a-f]{16,64}")  # they name files
 
 
 class JournalError(Exception):
@@ -240,21 +244,23 @@ def read(folder: Path) -> Record:
         at = "baseline.json"
         files = _texts((_load(folder, at) or {}).get("files", {}), "files")
         at = "units.json"
-        units = unit_json.units_from_json((_load(folder, at) or {}).get("units", []), "units")
+        units = unit_json.units_from_json(_rows(folder, at, "units"), "units")
         versions.check_sequence(units)
         at = "versions.json"
-        made = tuple(_made(m, f"versions[{k}]") for k, m in enumerate((_load(folder, at) or {}).get("versions", [])))
+        made = tuple(_made(m, f"versions[{k}]") for k, m in enumerate(_rows(folder, at, "versions")))
         at = "refusals.json"
-        rows = (_load(folder, at) or {}).get("refused", [])
+        rows = _rows(folder, at, "refused")
         refusals = tuple(unit_json.refusal_from_json(r, f"refused[{k}]") for k, r in enumerate(rows))
         at = "applied.json"
-        rows = (_load(folder, at) or {}).get("applied", [])
+        rows = _rows(folder, at, "applied")
         applied = tuple(_applied(a, f"applied[{k}]") for k, a in enumerate(rows))
         at = "contract.json"
         contract = _load(folder, at)
         at = "result.json"
         result = _load(folder, at)
-    except (OSError, ValueError) as error:
+        if result is not None:
+            _must_be_result(result)
+    except (OSError, ValueError, RecursionError) as error:
         raise JournalError(f"{folder / at}: cannot be read ({_why(error)})") from None
     return Record(folder, root, started, contract, files, units, made, refusals, result, applied)
 
@@ -264,21 +270,21 @@ def verdict(record: Record, digest: str) -> Mapping[str, Any] | None:
     at = f"verdicts/{digest}.json"
     try:
         return _load(record.folder, at)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise JournalError(f"{record.folder / at}: cannot be read ({_why(error)})") from None
 
 
 def events(record: Record) -> tuple[Mapping[str, Any], ...]:
     """The steps of the loop; a line that a crash cut off is left out."""
     try:
-        lines = (record.folder / "events.jsonl").read_text(encoding="utf-8").split("\n")
-    except OSError:
+        lines = _content(record.folder / "events.jsonl").split(b"\n")
+    except (OSError, ValueError):
         return ()
     found = []
     for line in lines[:-1]:
-        with contextlib.suppress(ValueError):
+        with contextlib.suppress(ValueError, RecursionError):
             found.append(json.loads(line))
-    return tuple(found)
+    return tuple(step for step in found if isinstance(step, dict))
 
 
 def base_texts(record: Record) -> dict[str, bytes]:
@@ -287,9 +293,9 @@ def base_texts(record: Record) -> dict[str, bytes]:
     for path in sorted({e.path for u in record.units for e in u.edits} & set(record.files)):
         name = _text_file(record.folder, record.files[path])
         try:
-            content = name.read_bytes()
-        except OSError as error:
-            raise JournalError(f"{name}: cannot be read ({error.strerror})") from None
+            content = _content(name)
+        except (OSError, ValueError) as error:
+            raise JournalError(f"{name}: cannot be read ({_why(error)})") from None
         if text_digest(content) != record.files[path]:
             raise JournalError(f"{name}: is not the original text of {path} any more; the run cannot be used")
         texts[path] = content
@@ -323,15 +329,47 @@ def _load(folder: Path, name: str) -> dict[str, Any] | None:
     path = folder / name
     if not path.exists():
         return None
-    value = json.loads(path.read_bytes())
+    value = json.loads(_content(path))
     if not isinstance(value, dict) or value.get("schema") != SCHEMA:
         raise ValueError(f'no object with "schema": {SCHEMA}')
     return value
 
 
+def _rows(folder: Path, name: str, member: str) -> Sequence[object]:
+    """A list that a file holds; empty without the file. Raises ValueError, OSError."""
+    rows = (_load(folder, name) or {}).get(member, [])
+    if not isinstance(rows, list):
+        raise SchemaError(member, rows, "a list")
+    return rows
+
+
+def _content(path: Path) -> bytes:
+    """Raises ValueError for what is no regular file (a pipe would be waited for), OSError."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise ValueError("no regular file")
+    return path.read_bytes()
+
+
+def _must_be_result(value: Mapping[str, Any]) -> None:
+    """Raises ValueError unless the members that are read again are what was written."""
+    reader = Reader(value, "", tuple(value))
+    reader.choice("outcome", [kind.value for kind in Kind])
+    reader.text("reason")
+    best = value.get("best")
+    if best is not None:
+        Reader(best, "best", ("units", "digest", "measured")).items("units", text)
+    if value.get("verdict") is not None:
+        verdict_from_json(value["verdict"])
+    if "verdict" not in value:
+        raise SchemaError("verdict", None, "a verdict or null")
+
+
 def _made(value: object, at: str) -> Made:
     reader = Reader(value, at, ("units", "digest", "files"))
-    return Made(reader.items("units", text), reader.text("digest"), reader.record("files", _texts))
+    digest = reader.text("digest")
+    if not _DIGEST.fullmatch(digest):
+        raise SchemaError(reader.path("digest"), digest, "a digest")
+    return Made(reader.items("units", text), digest, reader.record("files", _texts))
 
 
 def _applied(value: object, at: str) -> Applied:
@@ -340,10 +378,11 @@ def _applied(value: object, at: str) -> Applied:
 
 
 def _texts(value: object, at: str) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
-        raise SchemaError(at, value, "an object of strings")
+    """The digest of each file."""
+    if not isinstance(value, dict) or not all(isinstance(v, str) and _DIGEST.fullmatch(v) for v in value.values()):
+        raise SchemaError(at, value, "an object of digests")
     return value
 
 
-def _why(error: OSError | ValueError) -> str:
+def _why(error: OSError | ValueError | RecursionError) -> str:
     return (error.strerror or type(error).__name__) if isinstance(error, OSError) else str(error)

@@ -41,5 +41,7 @@ class Unit:
 
 
 def leaves(path: str) -> bool:
-    """Whether a path of a version would lead out of its folder."""
+    """Whether a path of a version would lead out of its folder, or names no file at all."""
+    if not path.strip(".") or path.endswith(("/", "\\")) or "\0" in path:
+        return True
     return path.startswith(("/", "\\")) or ":" in path[:2] or ".." in path.replace("\\", "/").split("/")

@@ -196,7 +196,9 @@ def _chosen(record: Record, words: str | None) -> tuple[str, ...]:
 
 
 def _validated(record: Record, chosen: tuple[str, ...]) -> bool:
-    """Whether the hub accepted exactly this choice."""
+    """Whether the hub accepted exactly this choice. What a run from elsewhere says of itself does not count."""
+    if record.folder.resolve().parent != journal.runs_folder().resolve():
+        return False
     made = next((m for m in record.made if m.units == chosen), None)
     verdict = journal.verdict(record, made.digest) if made is not None else None
     return verdict is not None and verdict.get("state") == VerdictState.ACCEPTED.value

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,12 @@ def test_the_accepted_choice_is_applied_and_taken_back(made: MadeUp, capsys: pyt
     assert not made.judged  # it was validated by the run
     assert main(["runs", "revert"]) == 0 and tree() == FILES
     assert main(["runs", "revert"]) == 0 and tree() == FILES
+
+
+def test_what_a_run_from_elsewhere_says_of_itself_is_checked(made: MadeUp, tmp_path: Path) -> None:
+    shutil.copytree(record().folder, tmp_path / "received")
+    assert main(["runs", "apply", "received"]) == 0
+    assert len(made.judged) == 1
 
 
 def test_another_choice_is_validated_first_and_its_verdict_is_kept(made: MadeUp) -> None:

@@ -11,7 +11,7 @@ import pytest
 from stitchcuda.agent import journal, versions
 from stitchcuda.agent.journal import Applied, JournalError, Made, Run
 from stitchcuda.agent.transforms.transform import Refusal
-from stitchcuda.agent.units import Obligation, TextEdit, Unit
+from stitchcuda.agent.units import Obligation, TextEdit, Unit, leaves
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.version import Version
 
@@ -42,6 +42,10 @@ def made_of(chosen: tuple[Unit, ...], root: Path) -> Made:
     return Made(tuple(u.id for u in chosen), Version(root, texts).digest, digests)
 
 
+NONE = "0" * 32  # the digest of no text
+RESULT = {"outcome": "improved", "reason": "", "verdict": None}
+
+
 def write_a_run(folder: Path) -> Run:
     run = journal.start(folder / "program", stitchcuda="0", folder=folder / "runs")
     run.write("contract.json", {"task": "x"})
@@ -53,18 +57,18 @@ def write_a_run(folder: Path) -> Run:
     run.verdict(made[0].digest, {"schema": 1, "state": "accepted"})
     run.refusals([REFUSAL])
     run.event("judged")
-    run.write("result.json", {"outcome": "improved", "best": {"units": list(made[0].units)}})
+    run.write("result.json", RESULT | {"best": {"units": list(made[0].units)}})
     return run
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     run = write_a_run(tmp_path)
-    run.applied([Applied(("x",), {"a.cu": "0"})])
+    run.applied([Applied(("x",), {"a.cu": NONE})])
     record = journal.find(None, tmp_path / "runs")
     assert (record.folder, record.root) == (run.folder, tmp_path / "program")
     assert record.units == units() and record.refusals == (REFUSAL,)
     assert record.contract == {"schema": 1, "task": "x"} and record.best == tuple(u.id for u in units())
-    assert record.applied == (Applied(("x",), {"a.cu": "0"}),)
+    assert record.applied == (Applied(("x",), {"a.cu": NONE}),)
     assert [e["kind"] for e in journal.events(record)] == ["proposed", "judged"]
     assert journal.verdict(record, record.made[0].digest) == {"schema": 1, "state": "accepted"}
     assert journal.verdict(record, record.made[1].digest) is None
@@ -81,7 +85,7 @@ def test_every_version_is_made_again_from_the_journal_alone(tmp_path: Path) -> N
 def test_replay_finds_what_is_not_the_same(tmp_path: Path) -> None:
     run = write_a_run(tmp_path)
     made = made_of(units(), tmp_path)
-    run.made([Made(made.units, made.digest, {**made.files, "b.cu": "0"}), Made(made.units, "0", made.files)])
+    run.made([Made(made.units, made.digest, {**made.files, "b.cu": NONE}), Made(made.units, NONE, made.files)])
     first, second = journal.replay(journal.read(run.folder))
     assert first.differing == ("b.cu",)
     assert second.differing == ("a.cu", "b.cu", "new/c.h")
@@ -131,6 +135,33 @@ def test_a_torn_last_event_is_left_out(tmp_path: Path) -> None:
     assert len(journal.events(journal.read(run.folder))) == 2
 
 
+@pytest.mark.parametrize("path", ["", ".", "..", "/etc/x", "a/../../x", "C:x", "\\\\x", "a/", "a\0b"])
+def test_paths_that_name_no_file_within_the_program(path: str) -> None:
+    assert leaves(path) and not leaves("a b/.x/..y.cu")
+
+
+@pytest.mark.parametrize("name", ["run.json", "units.json", "result.json", "events.jsonl", "texts"])
+def test_what_is_no_file_is_not_waited_for(tmp_path: Path, name: str) -> None:
+    run = write_a_run(tmp_path)
+    path = next((run.folder / name).iterdir()) if name == "texts" else run.folder / name
+    path.unlink()
+    os.mkfifo(path)
+    if name == "run.json":
+        assert journal.read_all(tmp_path / "runs") == ((), ())
+    elif name == "events.jsonl":
+        assert journal.events(journal.read(run.folder)) == ()
+    else:
+        with pytest.raises(JournalError, match="no regular file"):
+            journal.base_texts(journal.read(run.folder))
+
+
+def test_brackets_without_end_are_an_error_of_the_file(tmp_path: Path) -> None:
+    run = write_a_run(tmp_path)
+    (run.folder / "units.json").write_text("[" * 100_000)
+    with pytest.raises(JournalError, match="units.json"):
+        journal.read(run.folder)
+
+
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
@@ -139,6 +170,12 @@ def test_a_torn_last_event_is_left_out(tmp_path: Path) -> None:
         ("units.json", lambda v: v["units"][0].pop("why"), r"units\[0\].why: missing"),
         ("run.json", lambda v: v.update(schema=2), 'no object with "schema": 1'),
         ("versions.json", lambda v: v.update(schema=2), 'no object with "schema": 1'),
+        ("versions.json", lambda v: v["versions"][0].update(digest="../../x"), r"digest: expected a digest"),
+        ("versions.json", lambda v: v.update(versions=1.5), "versions: expected a list"),
+        ("baseline.json", lambda v: v["files"].update({"a.cu": "../run.json"}), "expected an object of digests"),
+        ("result.json", lambda v: v.update(outcome=["improved"]), "outcome: expected one of"),
+        ("result.json", lambda v: v["best"].update(units=[["x"]]), r"best.units\[0\]: expected a string"),
+        ("result.json", lambda v: v.update(verdict={"schema": 1}), "state: missing"),
     ],
 )
 def test_a_changed_file_is_named(
