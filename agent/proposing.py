@@ -113,7 +113,7 @@ class _Work:
     def apply(self, transform: Transform) -> None:
         outcome = self._find(transform, self.current)
         self.found += [self._placed(r) for r in outcome.refusals]
-        drafts = self._drafts(transform, outcome)
+        drafts = _of_use(self._drafts(transform, outcome))
         self.report(
             "proposed",
             f"{transform.ID}: {len(drafts)} proposed, {len(outcome.refusals)} refused",
@@ -121,8 +121,9 @@ class _Work:
         )
         if drafts:
             kept = self._settle((), drafts)
-            if kept:
-                self._take(kept)
+            useful = _of_use(kept)
+            if useful and (useful == kept or not self._wrong_with(useful)):
+                self._take(useful)
 
     def _find(self, transform: Transform, analysis: Analysis) -> Outcome:
         """What the transform finds. The analysis reads texts without their byte-order mark; units count it."""
@@ -264,6 +265,12 @@ class _Draft:
     unit: Unit
     proposal: Proposal
     key: tuple[object, ...]  # names the change across rounds
+
+
+def _of_use(drafts: tuple[_Draft, ...]) -> tuple[_Draft, ...]:
+    """Without those that only support others which are not among them."""
+    served = {site for d in drafts if not d.proposal.supports for site in d.proposal.sites}
+    return tuple(d for d in drafts if not d.proposal.supports or not served.isdisjoint(d.proposal.sites))
 
 
 def told(gate: GateResult) -> str:

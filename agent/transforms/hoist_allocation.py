@@ -274,6 +274,7 @@ class _Search:
                         DECLARED,
                         (Obligation("the device is selected before", "the statements in front of the call"),),
                         tuple(s for m in ordered for s in m.sites),
+                        supports=True,
                     )
                 )
         for lifetimes in grouped(ordered).values():

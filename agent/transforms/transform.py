@@ -26,7 +26,8 @@ class Situation:
 class Proposal:
     """One change, as small as it can stand alone. All edits of a situation's proposals fit together: they never overlap.
 
-    `sites` are the calls that it removes or cheapens, by which the loop prices it from a trace."""
+    `sites` are the calls that it removes or cheapens, by which the loop prices it from a trace. One that `supports` others does
+    nothing by itself: it is kept only beside another one with some of its sites."""
 
     transform: str
     why: str  # one sentence for the reviewer
@@ -36,6 +37,7 @@ class Proposal:
     declared: Declared
     obligations: tuple[Obligation, ...]
     sites: tuple[Site, ...] = ()
+    supports: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Si
 from stitchcuda.agent.units import TextEdit
 from stitchcuda.analysis.contract.types import Bound, Contract
 from stitchcuda.analysis.index.index import Analysis, Index
+from stitchcuda.analysis.program.ir import Site
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.hub import BaselineMeasured as Baseline
 from stitchcuda.gpu_validate.runs import Cancelled
@@ -187,6 +188,25 @@ def test_what_is_not_proved_is_refused_with_its_line_in_the_original(tmp_path: P
         ("c.cu", 2, "G1 untested: an unresolved call"),
     }
     assert hub.asked[0].texts == {"a.cu": b"a\nb\nc\n", "b.cu": b"must\nwait(); // must stay\n"}
+
+
+def test_what_only_supports_others_does_not_stay_alone(tmp_path: Path) -> None:
+    class Pool(Removes):
+        def find(self, situation: Situation) -> Outcome:
+            found = super().find(situation)
+            own = tuple(replace(p, sites=(Site("", p.path, (p.line, p.line)),)) for p in found.proposals)
+            served = tuple(site for p in own for site in p.sites)
+            setup = TextEdit("a.cu", 0, 0, b"setup();\n")
+            first = own[:1] if b"setup" not in situation.analysis.sources["a.cu"] else ()
+            return Outcome((*own, *(replace(p, edits=(setup,), sites=served, supports=True) for p in first)))
+
+    pool = Pool("hoist", b"alloc();")
+    texts = {"a.cu": b"unknown\nalloc(); // call();\n", "b.cu": b"alloc();\n"}
+    result, _ = run(tmp_path, texts, [pool], hub := Hub())
+    assert hub.asked[0].texts == {"a.cu": b"setup();\n" + texts["a.cu"], "b.cu": b""} and len(result.units) == 2
+    result, _ = run(tmp_path, {**texts, "b.cu": b""}, [pool], hub := Hub())
+    assert not result.units and not hub.asked
+    assert [r.reason for r in result.refusals] == ["G1 untested: an unresolved call"]
 
 
 def test_a_rejected_batch_is_halved_down_to_the_units_to_blame(tmp_path: Path) -> None:
