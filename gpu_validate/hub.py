@@ -6,7 +6,6 @@ The original is analysed, built and run once and serves for every candidate. A g
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +28,7 @@ from stitchcuda.gpu_validate.limits import limits_of
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
+from stitchcuda.gpu_validate.removal import remove_if_possible
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, cases
 from stitchcuda.gpu_validate.source_loops import source_loops
 from stitchcuda.gpu_validate.statistics import LOOKS
@@ -67,7 +67,8 @@ _MEASURING_RUNS = 5  # of the original alone
 
 @dataclass(frozen=True)
 class HubOptions:
-    """`runs` is the most timed runs of each version, `seconds` the most time for timing one candidate. `sanitizer` names the
+    """`runs` is the most timed runs of each version (never more than the last look at them needs: looking once more would give
+    chance one more chance), `seconds` the most time for timing one candidate. `sanitizer` names the
     tools of G4, all when empty. `scratch` is a folder of our own (default: below the user's cache folder), kept with `keep`."""
 
     delays: bool = False
@@ -143,7 +144,7 @@ class Hub:
     def close(self) -> None:
         """Removes the scratch folder, unless it is to be kept."""
         if not self._options.keep:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            remove_if_possible(self.scratch)
 
     # ------------------------------------------------------------------------------------------------------- questions
 
@@ -393,7 +394,7 @@ class _Judgement:
             observed[0],
             self._declared,
             self._hub.contract,
-            Budget(max(1, self._hub.options.runs // 2), self._hub.options.seconds),
+            Budget(max(1, min(self._hub.options.runs // 2, LOOKS[-1])), self._hub.options.seconds),
             self._hub.tools.machine,
             self._hub.tell,
         )

@@ -13,6 +13,7 @@ import os
 import re
 import selectors
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,12 +23,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from stitchcuda.gpu_validate.usage import descendants, folder_bytes, kill_session, resident_bytes
+from stitchcuda.gpu_validate.usage import beginning, descendants, folder_bytes, kill_session, resident_bytes
 
 GRACE_SECONDS = 2.0  # between SIGTERM and SIGKILL
 TICK_SECONDS = 0.05
 WATCH_SECONDS = 0.25  # between two looks at memory and files
 WATCH_SHARE = 20  # a look at the files costs at most about 1/20 of the time
+MOST_PROCESSES = 4000  # of one program
 WARDEN = Path(__file__).with_name("warden.py")
 WARDEN_SECONDS = 30.0  # to start, and to end what is left (itself gives up after 10 s)
 READ_BYTES = 1 << 18
@@ -36,7 +38,8 @@ READ_BYTES = 1 << 18
 @dataclass(frozen=True, slots=True)
 class Limits:
     """What a program may use. `file_bytes` is both the largest file and what it may add below its scratch folder;
-    `memory_bytes` is resident memory of all its processes (address space is no measure: CUDA reserves terabytes)."""
+    `memory_bytes` is resident memory of all its processes (address space is no measure: CUDA reserves terabytes). Beside these
+    there is one on the number of its processes, `MOST_PROCESSES`."""
 
     seconds: float = 60.0
     output_bytes: int = 64 << 20  # of stdout and stderr together
@@ -54,7 +57,7 @@ class Ended:
     stderr: bytes = b""
     seconds: float = 0.0  # from start to end of the program itself
     cpu_seconds: float = 0.0
-    stopped: str = ""  # the limit it met ("seconds", "output_bytes", "file_bytes", "memory_bytes"), or "cancelled"
+    stopped: str = ""  # the limit it met ("seconds", "output_bytes", "processes", ...), "cancelled", or "containment"
     not_started: str = ""  # why it could not be started
     isolated: bool = False  # no network could be reached
     not_isolated: str = ""  # why it could be, when it was to be cut off
@@ -73,6 +76,8 @@ class Ended:
             return f"could not be started: {self.not_started}"
         if self.stopped == "cancelled":
             return "was cancelled"
+        if self.stopped == "containment":
+            return "ended the process that watches it"
         if self.stopped:
             return f"was stopped: it went over its limit of {self.stopped.replace('_', ' ')}"
         if self.stuck:
@@ -123,7 +128,7 @@ def run_limited(
     """Runs `command` to its end or to a limit, without input, and leaves none of its processes.
 
     `env` is the whole environment (default: `clean_environment()`); `scratch` is the folder whose growth is watched (default:
-    `cwd`); `cancel` is asked every 50 ms or so; `pass_fds` keep their numbers. Never raises for what the program does.
+    `cwd`), with the temporary folder when `env` names one of its own; `cancel` is asked every 50 ms or so; `pass_fds` keep their numbers. Never raises for what the program does.
     Can be used from any thread.
     """
     environment = clean_environment() if env is None else dict(env)
@@ -136,7 +141,9 @@ def run_limited(
         return Ended(not_started="a NUL character in the command or the environment")
     if not cwd.is_dir():
         return Ended(not_started=f"there is no folder {cwd}")
-    watch = _Watch(limits, scratch or cwd, cancel)
+    temporary = environment.get("TMPDIR", "")
+    own = [Path(temporary)] if temporary and temporary != os.environ.get("TMPDIR") else []
+    watch = _Watch(limits, [scratch or cwd, *own], cancel)
     if os.name == "nt":
         return _run_tree([program, *command[1:]], cwd, environment, watch)
     request = {
@@ -158,11 +165,12 @@ def run_limited(
 class _Watch:
     """Asks at every tick whether the program must be stopped."""
 
-    def __init__(self, limits: Limits, scratch: Path, cancel: Callable[[], bool] | None) -> None:
-        self.limits, self._scratch, self._cancel = limits, scratch, cancel
+    def __init__(self, limits: Limits, folders: Sequence[Path], cancel: Callable[[], bool] | None) -> None:
+        self.limits, self._folders, self._cancel = limits, folders, cancel
+        self.seen: dict[int, int] = {}  # the program's processes at the last look, with when they began
         self._start = self._looked = time.monotonic()
         self._pause = WATCH_SECONDS
-        self._before = folder_bytes(scratch)
+        self._before = sum(map(folder_bytes, folders))
 
     def reason(self, processes: Callable[[], list[int]], output: int) -> str:
         """Why the program must be stopped now, or ""."""
@@ -175,8 +183,11 @@ class _Watch:
             return "cancelled"
         if now - self._looked < self._pause:
             return ""
+        self.look_at(processes())
+        if len(self.seen) > MOST_PROCESSES:
+            return "processes"
         memory = self.limits.memory_bytes
-        if memory is not None and sum(map(resident_bytes, processes())) > memory:
+        if memory is not None and sum(map(resident_bytes, self.seen)) > memory:
             return "memory_bytes"
         if self.grown() > self.limits.file_bytes:
             return "file_bytes"
@@ -184,9 +195,13 @@ class _Watch:
         self._pause = max(WATCH_SECONDS, (self._looked - now) * WATCH_SHARE)
         return ""
 
+    def look_at(self, processes: Sequence[int]) -> None:
+        """Keeps who is there, for when the warden is not any more."""
+        self.seen = {pid: beginning(pid) for pid in processes}
+
     def grown(self) -> int:
-        """Bytes added below the scratch folder."""
-        return folder_bytes(self._scratch) - self._before
+        """Bytes added below the folders."""
+        return sum(map(folder_bytes, self._folders)) - self._before
 
 
 class _Run:
@@ -199,6 +214,7 @@ class _Run:
         self._told: dict[str, object] = {}
         self._partial = b""
         self._stopped = ""
+        self._contained = True
         self._control, theirs = socket.socketpair()
         with contextlib.ExitStack() as on_error, theirs:
             on_error.callback(self._control.close)
@@ -222,8 +238,10 @@ class _Run:
             try:
                 self._warden.wait(WARDEN_SECONDS)
             except subprocess.TimeoutExpired:
+                self._watch.look_at(self._processes())
                 self._warden.kill()
                 self._warden.wait()
+                self._contained = False
             for pipe in (self._warden.stdout, self._warden.stderr):
                 if pipe is not None:
                     pipe.close()
@@ -242,6 +260,8 @@ class _Run:
                 for key, _ in selector.select(TICK_SECONDS):
                     if not (self._hear() if key.data == "control" else self._read(key.fd, key.data)):
                         selector.unregister(key.fileobj)
+                with contextlib.suppress(OSError):
+                    self._warden.send_signal(signal.SIGCONT)  # the program can have stopped it
                 if not self._stopped and "ended" not in self._told:
                     self._stopped = self._watch.reason(self._processes, self._seen)
                     if self._stopped:
@@ -289,9 +309,10 @@ class _Run:
         status = told.get("ended")
         ended = int(status) if isinstance(status, int) else None
         stopped, stuck = self._stopped, told.get("stuck", ())
-        if ended is None and not stopped:
-            kill_session(_integer(told["started"]))  # the program killed its warden: what can still be found is killed
-            stopped = "containment"
+        if ended is None and (not stopped or not self._contained):
+            # The program killed or held its warden: what can still be found of it is killed.
+            kill_session(_integer(told["started"]), self._watch.seen)
+            stopped, self._contained = stopped or "containment", False
         if not stopped:
             limits = self._watch.limits
             full = ended == -_SIGXFSZ or self._watch.grown() >= limits.file_bytes  # or the program saw its write fail
@@ -306,7 +327,7 @@ class _Run:
             stopped=stopped,
             isolated=bool(told["isolated"]),
             not_isolated=str(told["why"]),
-            contained=bool(told["reaper"]) and stopped != "containment",
+            contained=bool(told["reaper"]) and self._contained,
             left_behind=_integer(told.get("left", 0)),
             stuck=tuple(stuck) if isinstance(stuck, list) else (),
         )

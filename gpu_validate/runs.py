@@ -10,7 +10,6 @@ import random
 import re
 import secrets
 import shlex
-import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -23,8 +22,10 @@ from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.observe.files import Folder
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment
+from stitchcuda.gpu_validate.removal import remove_if_possible, remove_tree
 from stitchcuda.gpu_validate.trace.model import CallSite, Trace
 from stitchcuda.gpu_validate.trace.session import TraceRequest
+from stitchcuda.gpu_validate.usage import most_memory
 
 RETRY_SECONDS = 3.0  # before a run that found no GPU memory is tried once more
 
@@ -118,15 +119,15 @@ class Room:
         if self._cancelled():
             raise Cancelled
         home = self._scratch / "run-home"  # one path for all runs: a program must not see which one it is in
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
         try:
+            remove_tree(home)
+            home.mkdir(parents=True)
             with self._place() as folder:
                 return self._run_in(folder, home, request, case)
         except OSError as error:
             return Shown(Ended(not_started=f"its folder cannot be copied: {error.strerror or error}"), None)
         finally:
-            shutil.rmtree(home, ignore_errors=True)
+            remove_if_possible(home)
 
     def _run_in(self, folder: Path, home: Path, request: TraceRequest, case: Case) -> Shown:
         directory = run_directory(folder, self._project)
@@ -137,7 +138,7 @@ class Room:
             command_for(self._project, self._found, case),
             cwd=directory,
             env=clean_environment(self._project.run.env, home=home),
-            limits=Limits(seconds=self._project.run.timeout),
+            limits=Limits(seconds=self._project.run.timeout, memory_bytes=most_memory()),
             request=request,
             library=self._library,
             cancel=self._cancelled,

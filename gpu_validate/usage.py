@@ -4,15 +4,30 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
+from collections.abc import Mapping
 from pathlib import Path
 
 
-def kill_session(session: int) -> None:
-    """Kills every process of a session that can be found."""
+def kill_session(session: int, seen: Mapping[int, int] = {}) -> None:
+    """Kills every process of a session that can be found, and those that were `seen` (with when they began: a number can be
+    another process's by now) with their descendants."""
+    for known in [pid for pid, began in seen.items() if began and began == beginning(pid)]:
+        for pid in (*descendants(known), known):
+            with contextlib.suppress(OSError):
+                os.kill(pid, 9)
     for pid in process_ids():
         with contextlib.suppress(OSError):
             if os.getsid(pid) == session:
                 os.kill(pid, 9)
+
+
+def beginning(pid: int) -> int:
+    """When a process began, in ticks since the system did; 0 when it is gone."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19])
+    except (OSError, ValueError, IndexError):
+        return 0
 
 
 def process_ids() -> list[int]:
@@ -25,12 +40,30 @@ def process_ids() -> list[int]:
 def descendants(pid: int) -> list[int]:
     """Descendants of a process, as far as /proc tells."""
     found: list[int] = []
-    try:
-        for task in os.listdir(f"/proc/{pid}/task"):
-            found += map(int, Path(f"/proc/{pid}/task/{task}/children").read_text(encoding="ascii").split())
-    except OSError:
-        return []
-    return found + [deeper for child in found for deeper in descendants(child)]
+    ahead = [pid]
+    while ahead:
+        parent = ahead.pop()
+        with contextlib.suppress(OSError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                children = Path(f"/proc/{parent}/task/{task}/children").read_text(encoding="ascii").split()
+                found += map(int, children)
+                ahead += map(int, children)
+    return found
+
+
+def most_memory() -> int | None:
+    """Bytes that a program may take on this machine: nine tenths of what the machine, or the container, has. None when that
+    is not known."""
+    known: list[int] = []
+    for file, pattern in (
+        ("/proc/meminfo", r"MemTotal:\s*(\d+) kB"),
+        ("/sys/fs/cgroup/memory.max", r"(\d+)\s*$"),
+        ("/sys/fs/cgroup/memory/memory.limit_in_bytes", r"(\d+)\s*$"),
+    ):
+        with contextlib.suppress(OSError):
+            match = re.match(pattern, Path(file).read_text(encoding="ascii"))
+            known += [int(match[1]) * (1024 if "kB" in pattern else 1)] if match else []
+    return min(known) * 9 // 10 if known else None
 
 
 def resident_bytes(pid: int) -> int:

@@ -49,6 +49,9 @@ def main(control: socket.socket) -> None:
         wanted = request["file_bytes"]
         soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, soft))
+    # When memory runs out it is the program that goes, not the user's editor.
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("1000")
     try:
         os.chdir(request["cwd"])
         start = time.monotonic_ns()
@@ -56,8 +59,9 @@ def main(control: socket.socket) -> None:
     except OSError as error:
         _send(control, not_started=f"{os.strerror(error.errno or 0)}", errno=error.errno)
         return
-    _close_inherited(control.fileno(), wake_read, wake_write, request["pass_fds"])
+    # At once: the program may be about to kill this process, and then its id is needed to find it.
     _send(control, started=child, isolated=isolated, why=why, reaper=reaper)
+    _close_inherited(control.fileno(), wake_read, wake_write, request["pass_fds"])
     _watch(control, lines, child, start, wake_read)
     left = _members(child)
     stuck = _sweep(child)

@@ -6,7 +6,6 @@ between runs of different days: they depend neither on the host nor on what else
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
@@ -20,6 +19,7 @@ from stitchcuda.gpu_validate.building.model import BuildFailed
 from stitchcuda.gpu_validate.cache_folder import cache_folder
 from stitchcuda.gpu_validate.hub import Tools
 from stitchcuda.gpu_validate.regression import RUNS, SiteKey, SiteTime, site_times
+from stitchcuda.gpu_validate.removal import remove_if_possible
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, cases
 from stitchcuda.gpu_validate.trace.library import NoTracer
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -92,7 +92,7 @@ def watch(
     except (ValueError, NoTracer) as error:
         raise CannotWatch(str(error)) from error
     finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+        remove_if_possible(scratch)
 
 
 def _why(failed: BuildFailed) -> str:

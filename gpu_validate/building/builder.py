@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import sys
 import threading
 import time
@@ -26,9 +25,18 @@ from stitchcuda.gpu_validate.building.layout import Layout, lay_out
 from stitchcuda.gpu_validate.building.model import BuildFailed, BuildPlan, Built, Problem, Resources
 from stitchcuda.gpu_validate.building.products import Product, find_program, read_product, scripts_product
 from stitchcuda.gpu_validate.building.steps import Transcript, Workshop, run_plan
-from stitchcuda.gpu_validate.building.trees import TooLarge, code_files, copy_tree, including, read_text, write_texts
+from stitchcuda.gpu_validate.building.trees import (
+    TooLarge,
+    code_files,
+    copy_tree,
+    including,
+    read_text,
+    state_of,
+    write_texts,
+)
 from stitchcuda.gpu_validate.nvml import NvmlError, read_driver
 from stitchcuda.gpu_validate.processes import Ended
+from stitchcuda.gpu_validate.removal import remove_tree
 from stitchcuda.gpu_validate.toolchain import find_nvcc
 from stitchcuda.gpu_validate.version import Version
 
@@ -62,6 +70,7 @@ class Builder:
             )
         self._layout: Layout | None = None
         self._done: dict[str, Built | BuildFailed] = {}
+        self._states: dict[Path, str] = {}  # of the built trees
         self._lock = threading.RLock()
         for name in ("home", "versions", "logs") if isinstance(self.plan, BuildPlan) else ():
             (self._scratch / name).mkdir(parents=True, exist_ok=True)
@@ -85,15 +94,21 @@ class Builder:
     @contextlib.contextmanager
     def placed(self, built: Built) -> Iterator[Path]:
         """The program's folder, in a fresh copy of the built tree at the path where it was built. `Built.run_command` is valid
-        inside. What a run writes there is gone afterwards; nobody else builds or runs meanwhile."""
+        inside. What a run writes there is gone afterwards; nobody else builds or runs meanwhile. Raises OSError, also when
+        something has changed the built tree since: a run could slow the original down for the next ones."""
         assert self._layout is not None
         with self._lock:
             self._clear_place()
+            self._must_be_unchanged(built)
             copy_tree(built.tree, self._place)
             try:
                 yield self._place / self._layout.inside
             finally:
                 self._clear_place()
+
+    def _must_be_unchanged(self, built: Built) -> None:
+        if state_of(built.tree) != self._states[built.tree]:
+            raise OSError("a program or a build that ran since has changed it")
 
     def _build(self, plan: BuildPlan, version: Version) -> Built | BuildFailed:
         start = time.monotonic()
@@ -136,7 +151,11 @@ class Builder:
         self._clear_place()
         folder = self._place / layout.inside
         changed: list[str] | None = None
+        home = self._scratch / "home"
+        remove_tree(home)  # no build finds what another one left there
+        home.mkdir()
         if original is not None:
+            self._must_be_unchanged(original)
             copy_tree(original.tree, self._place)
             changed = write_texts(folder, {**self._undo(version), **version.texts})
             if not self._sees_changes(plan, folder, changed):
@@ -145,7 +164,7 @@ class Builder:
         if changed is None:
             layout.copy_to(self._place, (plan.directory,) if plan.kind == "cmake" else ())
             write_texts(folder, version.texts)
-        shop = Workshop(folder, self._place, layout.top, self._scratch / "home", self._nvcc, self.arch, self._cancel)
+        shop = Workshop(folder, self._place, layout.top, home, self._nvcc, self.arch, self._cancel)
         transcript = Transcript()
         ended = run_plan(plan, shop, transcript, changed)
         number = len(list((self._scratch / "logs").iterdir()))
@@ -165,6 +184,7 @@ class Builder:
             return replace(failed, reason=product.problem)
         kept = self._scratch / "versions" / f"{number:03d}-{version.digest}"
         os.rename(self._place, kept)
+        self._states[kept] = state_of(kept)
         return Built(
             name=version.digest,
             tree=kept,
@@ -213,8 +233,7 @@ class Builder:
         return replace(failed, reason=f"the build {ended.describe()} and named no error; its output is in {failed.log}")
 
     def _clear_place(self) -> None:
-        if self._place.exists():
-            shutil.rmtree(self._place)
+        remove_tree(self._place)
 
 
 def _with_spills(product: Product, spills: dict[str, int], original: Built | None) -> dict[str, Resources]:

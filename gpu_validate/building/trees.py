@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import re
 import shutil
@@ -52,6 +53,22 @@ def copy_file(source: Path, target: Path) -> None:
 def copy_tree(source: Path, target: Path) -> None:
     """A tree of our own, whole, with times: a build tool sees what is up to date."""
     shutil.copytree(source, target, symlinks=True, copy_function=lambda a, b: copy_file(Path(a), Path(b)))
+
+
+def state_of(tree: Path) -> str:
+    """Names a tree as it is: every entry with its time of change, which no program can set. Raises OSError."""
+    h = hashlib.blake2b(digest_size=16)
+    ahead = [os.fsencode(tree)]
+    while ahead:
+        folder = ahead.pop()
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                stat = entry.stat(follow_symlinks=False)
+                numbers = (stat.st_mode, stat.st_size, stat.st_ctime_ns, stat.st_ino)
+                h.update(b"%s\0%d %d %d %d\0" % (entry.path, *numbers))
+                if entry.is_dir(follow_symlinks=False):
+                    ahead.append(entry.path)
+    return h.hexdigest()
 
 
 def copy_sources(folder: Path, target: Path, *, skip: Iterable[str] = ()) -> None:

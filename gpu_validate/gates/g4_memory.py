@@ -8,7 +8,6 @@ again, and the evidence says so.
 from __future__ import annotations
 
 import os
-import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
@@ -18,8 +17,10 @@ from typing import Any, Protocol
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.model import Built
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
+from stitchcuda.gpu_validate.removal import remove_if_possible, remove_tree
 from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for, no_directory, run_directory
 from stitchcuda.gpu_validate.sanitizer import INSIDE_KERNELS, TOOLS, Checked, Report, check, host_frames, identity
+from stitchcuda.gpu_validate.usage import most_memory
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
 SLOWER = 20.0  # a tool may take this many times the run's own limit
@@ -75,7 +76,10 @@ class MemoryCheck:
     def _checked(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
         key = (built.name, tool, case)
         if key not in self._kept:
-            self._kept[key] = self._run(builder, built, project, tool, case)
+            try:
+                self._kept[key] = self._run(builder, built, project, tool, case)
+            except OSError as error:
+                return Checked(problem=f"was not run: its folder cannot be copied: {error.strerror or error}")
         return self._kept[key]
 
     def _run(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
@@ -84,10 +88,10 @@ class MemoryCheck:
         if not command:
             return Checked(problem="was not run: nothing says what to run; give [run] command")
         home = self._scratch / "sanitizer-home"
-        shutil.rmtree(home, ignore_errors=True)
-        home.mkdir(parents=True)
         seconds = min(LONGEST_SECONDS, project.run.timeout * SLOWER)
         with builder.placed(built) as folder:
+            remove_tree(home)
+            home.mkdir(parents=True)
             directory = run_directory(folder, project)
             if directory is None:
                 return Checked(problem=f"was not run: {no_directory(project)}")
@@ -97,13 +101,13 @@ class MemoryCheck:
                     whole,
                     cwd=cwd,
                     env=clean_environment(project.run.env, home=home),
-                    limits=Limits(seconds=seconds),
+                    limits=Limits(seconds=seconds, memory_bytes=most_memory()),
                     cancel=self._cancelled,
                     scratch=folder,
                 )
 
             found = check(self._sanitizer, tool, command, self._scratch / f"{tool}.xml", run)
-        shutil.rmtree(home, ignore_errors=True)
+        remove_if_possible(home)
         if self._cancelled():
             raise Cancelled
         return found

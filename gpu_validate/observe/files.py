@@ -38,19 +38,20 @@ class Folder:
 
 
 def _stamps(folder: Path) -> dict[str, tuple[int, int, int]]:
-    """Size, time of change (which no program can set) and inode of every regular file below `folder`."""
+    """Size, time of change (which no program can set) and inode of every regular file below `folder`. A folder that cannot be
+    read is an error: what is in it would go unseen. Raises OSError."""
     out: dict[str, tuple[int, int, int]] = {}
-    for base, _, names in os.walk(folder):
-        for name in names:
-            path = os.path.join(base, name)
-            try:
-                stat = os.lstat(path)
-            except FileNotFoundError:
-                continue
-            if os.path.isfile(path) and not os.path.islink(path):
-                relative = os.path.relpath(path, folder).replace(os.sep, "/")
-                out[relative] = (stat.st_size, stat.st_ctime_ns, stat.st_ino)
-        if len(out) > _MOST_FILES:
+    ahead = [str(folder)]
+    while ahead:
+        with os.scandir(ahead.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    ahead.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    stat = entry.stat(follow_symlinks=False)
+                    relative = os.path.relpath(entry.path, folder).replace(os.sep, "/")
+                    out[relative] = (stat.st_size, stat.st_ctime_ns, stat.st_ino)
+        if len(out) + len(ahead) > _MOST_FILES:
             raise OSError(f"{folder} holds more than {_MOST_FILES} files: name a smaller [run] directory")
     return out
 

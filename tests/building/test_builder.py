@@ -14,6 +14,7 @@ from stitchcuda.analysis.contract.project import BuildSection, Project, RunSecti
 from stitchcuda.gpu_validate.building import trees
 from stitchcuda.gpu_validate.building.builder import Builder
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
+from stitchcuda.gpu_validate.removal import remove_tree
 from stitchcuda.gpu_validate.version import Version
 
 pytestmark = pytest.mark.skipif(not all(map(shutil.which, ("make", "g++"))), reason="needs make and g++")
@@ -138,6 +139,47 @@ def test_what_a_run_writes_is_gone_before_the_next(tree: Path, tmp_path: Path) -
     with build.placed(version) as folder:
         assert (folder / "main.cpp").read_text() == MAIN and not (folder / "left.txt").exists()
     assert not folder.exists()
+
+
+def test_a_built_version_that_a_run_changed_is_not_run_again(tree: Path, tmp_path: Path) -> None:
+    """The copies of all versions lie side by side: a candidate that slows the original down would look faster."""
+    build = builder(tree, tmp_path)
+    original = built(build.build(Version(tree)))
+    other = built(build.build(Version(tree, {"value.h": b"#define VALUE 2\n"})))
+    stamp = (original.tree / "app").stat()
+    with build.placed(other):
+        (original.tree / "app").write_bytes((original.tree / "app").read_bytes()[:-1] + b"x")
+        os.utime(original.tree / "app", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    with pytest.raises(OSError, match="has changed it"), build.placed(original):
+        pass
+    with build.placed(other):
+        pass
+    assert "has changed it" in failed(build.build(Version(tree, {"value.h": b"#define VALUE 3\n"}))).reason
+
+
+def test_no_build_finds_what_another_left_at_home(tree: Path, tmp_path: Path) -> None:
+    (tree / "Makefile").write_text(MAKEFILE + "main.o: home\nhome:\n\ttest ! -e $(HOME)/left && touch $(HOME)/left\n")
+    build = builder(tree, tmp_path)
+    built(build.build(Version(tree)))
+    built(build.build(Version(tree, {"value.h": b"#define VALUE 2\n"})))
+
+
+def test_folders_that_are_hard_to_remove_are_removed(tmp_path: Path) -> None:
+    top = tmp_path / "top"
+    top.mkdir()
+    (top / "closed").mkdir()
+    (top / "closed" / "file").touch()
+    (top / "closed").chmod(0)
+    descriptor = os.open(top, os.O_RDONLY)
+    for _ in range(1500):
+        os.mkdir("d", dir_fd=descriptor)
+        deeper = os.open("d", os.O_RDONLY, dir_fd=descriptor)
+        os.close(descriptor)
+        descriptor = deeper
+    os.close(descriptor)
+    remove_tree(top)
+    assert not top.exists()
+    remove_tree(top)
 
 
 def test_errors_name_the_users_file(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -203,6 +203,42 @@ def test_a_program_that_kills_its_warden_is_no_success(tmp_path: Path) -> None:
     assert not alive(int((tmp_path / "pid").read_text()))
 
 
+@pytest.mark.parametrize("again", ["", "while True: os.kill(os.getppid(), signal.SIGSTOP)"])
+def test_a_program_that_stops_its_warden_is_ended_all_the_same(tmp_path: Path, again: str) -> None:
+    stops = "import os, signal, time; open('pid', 'w').write(str(os.getpid())); os.kill(os.getppid(), signal.SIGSTOP)\n"
+    begun = time.monotonic()
+    ended = python(tmp_path, f"{stops}{again}\ntime.sleep(600)", Limits(seconds=1.0))
+    assert ended.stopped == "seconds" and time.monotonic() - begun < 15
+    assert not alive(int((tmp_path / "pid").read_text()))
+
+
+def test_a_daemon_of_a_program_that_kills_its_warden_is_found_when_it_was_seen(tmp_path: Path) -> None:
+    """Seen, that is, at one of the looks that are taken several times a second."""
+    program = DAEMON.replace("def daemon", "import os, time\ndef daemon", 1)
+    ended = python(tmp_path, f"{program}\ndaemon(); time.sleep(1); os.kill(os.getppid(), 9); time.sleep(600)")
+    assert (ended.stopped, ended.ok, ended.contained) == ("containment", False, False)
+    deadline = time.monotonic() + 5
+    while alive(int((tmp_path / "daemon.pid").read_text())) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert not alive(int((tmp_path / "daemon.pid").read_text()))
+
+
+def test_processes_without_end_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processes, "MOST_PROCESSES", 20)
+    chain = "import os, time\nfor _ in range(60):\n    if os.fork(): break\ntime.sleep(600)"
+    assert python(tmp_path, chain).stopped == "processes"
+
+
+def test_files_in_its_temporary_folder_count_too(tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    (tmp_path / "work").mkdir()
+    fill = "import os, time; [open(f'{os.environ[\"TMPDIR\"]}/{i}', 'wb').write(bytes(1 << 20)) for i in range(8)]; time.sleep(60)"
+    env = clean_environment(home=tmp_path / "home")
+    limits = Limits(seconds=20, file_bytes=4 << 20)
+    ended = run_limited([sys.executable, "-I", "-S", "-c", fill], cwd=tmp_path / "work", env=env, limits=limits)
+    assert ended.stopped == "file_bytes"
+
+
 def test_no_network_but_loopback(tmp_path: Path) -> None:
     program = """
 import socket, sys
@@ -234,11 +270,11 @@ def test_secrets_and_tracers_stay_out_of_the_environment(tmp_path: Path) -> None
 
 def test_the_reduced_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What systems without a warden get."""
-    watch = processes._Watch(Limits(seconds=1.0, output_bytes=100), tmp_path, None)
+    watch = processes._Watch(Limits(seconds=1.0, output_bytes=100), [tmp_path], None)
     run = processes._run_tree
     assert run(["/bin/sh", "-c", "echo out; echo err >&2; exit 3"], tmp_path, {}, watch).code == 3
     assert run(["/bin/sh", "-c", "exec sleep 600"], tmp_path, {}, watch).stopped == "seconds"
-    late = processes._Watch(Limits(output_bytes=100), tmp_path, None)
+    late = processes._Watch(Limits(output_bytes=100), [tmp_path], None)
     flood = run(["/bin/sh", "-c", "while :; do echo xxxxxxxxxx; done"], tmp_path, {}, late)
     assert flood.stopped == "output_bytes" and len(flood.stdout) == 100
     assert run(["/no/program"], tmp_path, {}, late).not_started
