@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 from lsprotocol import types as t
-from stitchcuda.agent import journal, versions
 from stitchcuda.agent.units import TextEdit, Unit
 from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.server.convert import Annotated, to_annotated_edit
@@ -36,14 +35,7 @@ def stitched(desk: Desk, files: dict[str, bytes], gone: bytes) -> dict[str, byte
         (desk.program / name).write_bytes(text)
         if gone in text:
             edits.append(TextEdit(name, text.index(gone), text.index(gone) + len(gone), b""))
-    units = versions.extend(files, (), [Unit("", (), "remove-wait", "why", tuple(edits), Declared(("remove-wait",)))])
-    run = journal.start(desk.program, stitchcuda="0", folder=desk.folder / "runs")
-    run.baseline(files)
-    run.units(files, units)
-    value = {"outcome": "improved", "reason": "r", "run_dir": str(run.folder), "units": [units[0].id]}
-    run.write("result.json", {**value, "best": {"units": [units[0].id]}})
-    desk.answer({"schema": 1, **value})
-    return versions.compose(files, units, [units[0].id])
+    return desk.kept(files, [Unit("", (), "remove-wait", "why", tuple(edits), Declared(("remove-wait",)))])
 
 
 @pytest.mark.asyncio

@@ -7,7 +7,7 @@ import asyncio
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -74,15 +74,19 @@ class Desk:
             at = base[path].index(b"    wait();\n")
             edit = TextEdit(path, at, at + len(b"    wait();\n"), b"")
             drafts.append(Unit("", (), "remove-wait", why, (edit,), Declared(("remove-wait",))))
+        return {path: text.decode() for path, text in self.kept(base, drafts).items()}
+
+    def kept(self, base: Mapping[str, bytes], drafts: Sequence[Unit]) -> dict[str, bytes]:
+        """The command's answer is a run whose best version has these units, kept in a journal; the texts after it."""
         units = versions.extend(base, (), drafts)
         best = [u.id for u in units]
         run = journal.start(self.program, stitchcuda="0", folder=self.folder / "runs")
         run.baseline(base)
         run.units(base, units)
         value = {"outcome": "improved", "reason": "twice as fast", "run_dir": str(run.folder), "units": best}
-        run.write("result.json", {**value, "best": {"units": best}})
+        run.write("result.json", {**value, "verdict": None, "best": {"units": best}})
         self.answer({"schema": 1, **value})
-        return {path: text.decode() for path, text in versions.compose(base, units, best).items()}
+        return versions.compose(base, units, best)
 
 
 @pytest.fixture
