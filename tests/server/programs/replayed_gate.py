@@ -27,7 +27,7 @@ from stitchcuda.server.cli import gate
 from stitchcuda.server.cli.dispatch import main
 
 TRACES = Path(__file__).parents[2] / "fixtures" / "traces"
-RECORDS = [json.loads((TRACES / name).read_bytes()) for name in ("spin_by_hand.json", "spin_slower_by_hand.json")]
+RECORDS = [json.loads((TRACES / name).read_bytes()) for name in ("spin.json", "spin_slower.json")]
 
 
 class Replaying:
