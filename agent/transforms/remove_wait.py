@@ -49,6 +49,7 @@ from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.symbolic import ONE, at_least
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Call, Site, Stmt, walk_within
+from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
@@ -200,6 +201,11 @@ class _Search:
                 return None, "it is reached through something that is not resolved"
             if in_parallel_region(given, op):
                 return None, "a parallel region of host threads may lead to it"
+            if may_create_context(line, op):
+                return (
+                    None,
+                    "it may be the first call of the CUDA runtime, which creates the context: a later one would take longer",
+                )
             loud = next(
                 (k for k in members(line.earlier[op.id] & work) if not quiet(given.program, line, line.ops[k])), None
             )

@@ -20,6 +20,7 @@ from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
+from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
@@ -114,9 +115,8 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
 
 def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
     """One entry: executes it in both versions with the points where the host may look, and compares."""
-    whole = (
-        both.before.program.functions[entry].name == "main" and not Points(both.before.program).dies_with_the_program()
-    )
+    begins = both.before.program.functions[entry].name == "main"
+    whole = begins and not Points(both.before.program).dies_with_the_program()
     first = next(t for t in both.before.timelines if t.entry == entry)
     functions = first.functions
     points = Points(both.before.program).of(functions, first.unresolved)
@@ -147,6 +147,9 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
     for op in made.gone:
         if (op.kind in WAITS or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT)) and not settled(old, op):
             what = f"it is not known for which work this `{op.api}` was, and it is gone"
+            account.unknown.append(where(both, op, what, original=True))
+        if begins and op.kind in WAITS and may_create_context(old, op):
+            what = "it may be the first call of the CUDA runtime, which creates the context, and it is gone"
             account.unknown.append(where(both, op, what, original=True))
     waits = relies(
         both, made, images, whole=whole, timed=timed, hiding=frozenset(made.pairs[a] for a in hiding if a in made.pairs)

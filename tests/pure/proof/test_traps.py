@@ -569,6 +569,13 @@ def test_unknown(body: str) -> None:
     _assert_found(in_main(body), ProofState.UNTESTED)
 
 
+def test_the_first_call_creates_the_context() -> None:
+    _assert_found(
+        in_main("").replace("    float *a, *b;", "    CHECK(cudaDeviceSynchronize());  //! //-\n    float *a, *b;"),
+        ProofState.UNTESTED,
+    )
+
+
 def _assert_found(text: str, state: ProofState) -> None:
     proof = proof_of(text)
     assert proof.state is state, proof.findings

@@ -52,6 +52,16 @@ CASES = {
     twice<<<1, 256, 0, s>>>(d, 256);//!
     CHECK(cudaStreamSynchronize(s));
 """).replace("cudaMemcpyDeviceToHost));\n", "cudaMemcpyDeviceToHost));//!\n"),
+    "what may be the first call, which creates the context": PRELUDE
+    + """int main(int argc, char** argv) {
+    float* e = nullptr;
+    if (argc > 9) CHECK(cudaMalloc(&e, 1024));
+    CHECK(cudaDeviceSynchronize());//!
+    auto t = std::chrono::steady_clock::now();
+"""
+    + SETUP
+    + "    fill<<<1, 256>>>(d, 256);\n    CHECK(cudaDeviceSynchronize());//-\n    CHECK(cudaFree(e));\n"
+    + END,
     "a clock behind it": program("""\
     fill<<<1, 256>>>(d, 256);
     CHECK(cudaDeviceSynchronize());
