@@ -38,7 +38,7 @@ class Stop(StrEnum):
 
     CONTRACT_MET = "the contract is met"
     NOTHING_LEFT = "no proposal is left"
-    BUDGET_SPENT = "the time is spent"
+    BUDGET_SPENT = "the time was spent"
     CANCELLED = "it was cancelled"
     BASELINE = "the original does not run"
 

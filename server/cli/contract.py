@@ -32,6 +32,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(contract_to_json(contract), indent=2, ensure_ascii=not _speaks_unicode()))
     else:
         print("\n".join(_lines(contract)))
+    if not contract.evidence and not contract.questions:
+        print("nothing in these words was read as a request (docs/command-line.md says what is)", file=sys.stderr)
     return 0
 
 
@@ -58,7 +60,9 @@ def _lines(contract: Contract) -> list[str]:
         (f"bounds[{k}]", f"{b.metric} {b.statistic} {b.relation} {b.value:.12g} {b.unit}")
         for k, b in enumerate(contract.bounds)
     ]
-    rows.append(("tolerance", _tolerance(contract.tolerance)))
+    words = {evidence.field: evidence.text for evidence in contract.evidence}
+    default = "" if "tolerance" in words else "    (unless something else is said)"
+    rows.append(("tolerance", _tolerance(contract.tolerance) + default))
     device = " ".join(part for part in (contract.hardware.device, contract.hardware.arch) if part)
     rows += [("hardware", device)] if device else []
     for name in ("precision", "precision_forbidden", "forbid"):
@@ -66,7 +70,6 @@ def _lines(contract: Contract) -> list[str]:
     for name, tensors in (("inputs", contract.inputs), ("outputs", contract.outputs)):
         rows += [(f"{name}[{k}]", _tensor(tensor)) for k, tensor in enumerate(tensors)]
     rows += [("max_streams", str(contract.max_streams))] if contract.max_streams is not None else []
-    words = {evidence.field: evidence.text for evidence in contract.evidence}
     width = max(len(name) for name, _ in rows)
     out = [
         f"{name:<{width}}  {value}" + (f'    "{words[name]}"' if name in words and name != "task" else "")

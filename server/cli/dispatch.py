@@ -49,8 +49,8 @@ COMMANDS = (
     Command("runs", "past runs of stitch: show, apply a choice of units, revert, replay"),
     Command("contract", "what a request in plain words asks for, and what it leaves open"),
     Command("explain", "what a finding means, why it matters and what to do"),
-    Command("validate", "is a changed program still right, and really faster than the original"),
-    Command("gate", "is any launch or copy slower on the GPU than in the baseline"),
+    Command("validate", "is a changed program still right, and really faster than the original?"),
+    Command("gate", "is any launch or copy slower on the GPU than in the baseline?"),
     Command("trace", "run a program and tell its CUDA calls and device operations"),
     Command("demo", "the main job on the example that comes with stitchcuda"),
     Command("doctor", "what this machine has and what each missing part costs"),
@@ -148,7 +148,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _sentence(summary: str) -> str:
-    return f"{summary[0].upper()}{summary[1:]}."
+    return f"{summary[0].upper()}{summary[1:]}{'' if summary.endswith('?') else '.'}"
 
 
 def _report_bug(words: list[str], error: Exception) -> None:

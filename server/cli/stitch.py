@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.agent import journal
@@ -16,14 +16,11 @@ from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Candidate, Kind
 from stitchcuda.agent.proposing import Proposed
 from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
-from stitchcuda.analysis.contract.intent import parse_intent
-from stitchcuda.analysis.contract.project import Project
-from stitchcuda.analysis.contract.types import Contract
-from stitchcuda.gpu_validate.project_file import ProjectError, find_project
 from stitchcuda.server.cli import applying, inputs
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
+from stitchcuda.server.cli.request import check_scope, check_seconds, contract_of, project_of, show_questions
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import stitched
 
@@ -51,14 +48,11 @@ def run(arguments: argparse.Namespace) -> int:
     """0: an answer was reached, 1: the original does not build or run, 2: it could not start."""
     if arguments.proposer != "rules":
         raise CannotRun("no model is configured, so there is only --proposer rules")
-    if arguments.timeout is not None and not arguments.timeout > 0:
-        raise CannotRun(f"--timeout {arguments.timeout:g}: give a number of seconds above 0")
+    check_seconds(arguments.timeout)
     if arguments.out and _inside(Path(arguments.path), Path(arguments.out)):
         raise CannotRun(f"--out {arguments.out} lies in the program; --write changes the program itself")
     request = request_of(arguments.path, arguments.intent, arguments.scope, arguments.timeout, no_run=arguments.no_run)
-    for question in request.contract.questions:
-        options = f" ({' / '.join(question.options)})" if question.options else ""
-        print(f"question about {question.field}: {question.text}{options}", file=sys.stderr)
+    show_questions(request.contract)
     done = run_request(request, ProgressLines(sys.stderr, arguments.progress, of=4 + _GATES))
     value = {**done.value, **stitched.places_as_given(done.value, arguments.path)}
     written = _write(done, arguments)
@@ -90,19 +84,10 @@ def request_of(
     found = inputs.find([path])
     if found.unusable:
         raise CannotRun(f"{found.problems[0].path}: {found.problems[0].what}")
-    try:
-        project = find_project(Path(path))
-    except ProjectError as error:
-        raise CannotRun(str(error)) from None
+    project = project_of(path)
     contract = contract_of(project, intent, scope)
+    check_scope(contract, found.files)
     return Request(Path(path), contract, project, seconds, version(), not no_run, reference)
-
-
-def contract_of(project: Project, intent: str | None, scope: list[str] | None) -> Contract:
-    """`--intent` and `--scope` go before what the project file says."""
-    contract = parse_intent(project.contract.intent if intent is None else intent)
-    named = tuple(scope) if scope else contract.scope or project.contract.scope
-    return replace(contract, scope=named)
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TextIO
@@ -16,6 +17,7 @@ from stitchcuda.gpu_validate.trace.session import MODES, TraceRequest, run_trace
 from stitchcuda.gpu_validate.trace.store import to_json
 from stitchcuda.gpu_validate.trace.summary import to_text
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.request import check_seconds
 from stitchcuda.server.cli.writing import replace_file
 
 
@@ -39,8 +41,9 @@ def run(arguments: argparse.Namespace) -> int:
     command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
     if not command:
         raise CannotRun("no command; write it behind --, as in: stitchcuda trace -- ./program arguments")
-    if arguments.timeout <= 0:
-        raise CannotRun(f"--timeout {arguments.timeout:g}: must be above 0")
+    check_seconds(arguments.timeout)
+    if shutil.which(command[0]) is None:  # said before the tracer is built, which takes a while the first time
+        raise CannotRun(f"{command[0]} could not be started: it is not there, or no program")
     try:
         library = tracer_library(arguments.nvcc)
     except NoTracer as error:

@@ -11,28 +11,27 @@ from functools import reduce
 from pathlib import Path
 
 from stitchcuda.agent.transforms import DECLARED
-from stitchcuda.analysis.contract.intent import parse_intent
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.proof.model import BY_HAND, Declared
 from stitchcuda.gpu_validate.hub import Cancelled, Hub, HubOptions, Progress
-from stitchcuda.gpu_validate.project_file import ProjectError, find_project
 from stitchcuda.gpu_validate.real_tools import real_tools
 from stitchcuda.gpu_validate.statistics import LOOKS
 from stitchcuda.gpu_validate.verdict import GATES, Verdict, VerdictState
 from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
-from stitchcuda.server.cli import candidates
+from stitchcuda.server.cli import candidates, inputs
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
+from stitchcuda.server.cli.request import check_scope, check_seconds, contract_of, project_of, show_questions
 from stitchcuda.server.report.verdicts import verdict_text
 
 _STEPS = 24  # of a validation that runs to its end, about
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="BASELINE CANDIDATE", help="two folders, or two source files")
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="BASELINE CANDIDATE: two folders, or two source files")
     parser.add_argument("--against", metavar="REV", help="one path: its files now against those of a git revision")
     parser.add_argument("--intent", metavar="TEXT", help="bounds and tolerance in words; default: [contract] intent")
     parser.add_argument("--scope", action="append", metavar="F", help="a function that the contract is about")
@@ -61,15 +60,15 @@ def run(arguments: argparse.Namespace) -> int:
     baseline, candidate = _versions(arguments)
     if arguments.runs is not None and arguments.runs < 2 * LOOKS[0]:
         raise CannotRun(f"--runs {arguments.runs}: at least {2 * LOOKS[0]} of each version are needed to say anything")
-    if arguments.timeout is not None and not arguments.timeout > 0:
-        raise CannotRun(f"--timeout {arguments.timeout:g}: give a number of seconds above 0")
-    try:
-        project = find_project(Path(arguments.paths[0]))
-    except ProjectError as error:
-        raise CannotRun(str(error)) from None
-    contract = _contract(project, arguments.intent, arguments.scope)
-    for question in contract.questions:
-        print(f"question about {question.field}: {question.text}", file=sys.stderr)
+    if arguments.runs is not None and arguments.runs > 2 * LOOKS[-1]:
+        raise CannotRun(
+            f"--runs {arguments.runs}: at most {2 * LOOKS[-1]}; more runs would only give chance more chances"
+        )
+    check_seconds(arguments.timeout)
+    project = project_of(arguments.paths[0])
+    contract = contract_of(project, arguments.intent, arguments.scope)
+    check_scope(contract, inputs.find(arguments.paths[:1]).files)
+    show_questions(contract)
     verdict = _with_places(
         _judge(baseline, candidate, project, contract, arguments), baseline, Path(arguments.paths[-1])
     )
@@ -92,11 +91,6 @@ def _versions(arguments: argparse.Namespace) -> tuple[Version, Version]:
     if arguments.against:
         return candidates.against_revision(arguments.paths[0], arguments.against)
     return candidates.two_paths(*arguments.paths)
-
-
-def _contract(project: Project, intent: str | None, scope: list[str] | None) -> Contract:
-    contract = parse_intent(project.contract.intent if intent is None else intent)
-    return dataclasses.replace(contract, scope=tuple(scope or contract.scope or project.contract.scope))
 
 
 def declared_of(names: list[str] | None) -> Declared:

@@ -32,6 +32,13 @@ def test_text_shows_fields_with_their_words_and_questions(capsys: pytest.Capture
     assert lines[-1] == "? tolerance: Is 'tolerance 1e-3' relative or absolute? (relative 0.001 | absolute 0.001)"
 
 
+def test_words_that_ask_for_nothing_are_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "what is the weather"]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == "tolerance  bitwise    (unless something else is said)\n"
+    assert shown.err.startswith("nothing in these words was read as a request")
+
+
 def test_words_need_no_quotes(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["contract", "at", "least", "60", "fps", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["bounds"][0]["value"] == 60

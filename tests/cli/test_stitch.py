@@ -144,11 +144,11 @@ def test_the_project_file_says_what_is_wanted(made: MadeUp) -> None:
         '[contract]\nintent = "延迟低于8ms"\nscope = ["main"]\n[run]\ntimeout = 7\n', encoding="utf-8"
     )
     assert main(["stitch", "p"]) == 0
-    assert main(["stitch", "p", "--intent", "halve the latency", "--scope", "f"]) == 0
+    assert main(["stitch", "p", "--intent", "halve the latency", "--scope", "wait"]) == 0
     first, second = made.requests
     assert first.contract.bounds[0].metric == "latency" and first.contract.scope == ("main",)
     assert first.project.run.timeout == 7
-    assert second.contract.bounds[0].metric == "speedup" and second.contract.scope == ("f",)
+    assert second.contract.bounds[0].metric == "speedup" and second.contract.scope == ("wait",)
 
 
 def test_questions_are_asked(made: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,6 +171,7 @@ def test_progress_for_a_program(made: MadeUp, capsys: pytest.CaptureFixture[str]
         (["p", "--proposer", "llm"], "no model is configured"),
         (["p", "--proposer", "both"], "no model is configured"),
         (["p", "--timeout", "0"], "--timeout 0: give a number of seconds above 0"),
+        (["p", "--scope", "main", "--scope", "missing"], "scope missing: no source of the program mentions"),
         (["p", "--diff", "--write"], "not allowed with"),
     ],
 )

@@ -43,8 +43,8 @@ def test_the_summary_says_that_no_cuda_was_used(capfd: pytest.CaptureFixture[str
     ("words", "said"),
     [
         (["trace"], "no command; write it behind --"),
-        (["trace", "--timeout", "0", "--", "true"], "--timeout 0: must be above 0"),
-        (["trace", "--", "no-such-program"], "no-such-program could not be started"),
+        (["trace", "--timeout", "0", "--", "true"], "--timeout 0: give a number of seconds above 0"),
+        (["trace", "--", "no-such-program"], "no-such-program could not be started: it is not there"),
     ],
 )
 def test_what_cannot_run_is_said(words: list[str], said: str, capfd: pytest.CaptureFixture[str]) -> None:

@@ -158,6 +158,7 @@ def test_a_revision_against_what_is_there_now(tmp_path: Path) -> None:
         (["a.cu", "."], "two folders or two files"),
         (["a.cu", "a.cu", "--runs", "3"], "--runs 3"),
         (["a.cu", "a.cu", "--timeout", "0"], "--timeout 0"),
+        (["a.cu", "a.cu", "--scope", "missing"], "scope missing"),
         (["a.cu", "a.cu", "--against", "HEAD"], "one path"),
     ],
 )
