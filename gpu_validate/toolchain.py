@@ -120,8 +120,10 @@ def wheel_roots() -> list[Path]:
 def _toolkit_root(nvcc: Path) -> Path:
     """The toolkit that `nvcc` belongs to. It may be a link or a script that starts the real one: then nvcc itself says."""
     for path in (nvcc, nvcc.resolve()):
-        if path.parent.name == "bin" and (path.parent / f"cudafe++{EXE}").is_file():
-            return path.parent.parent
+        root = path.parent.parent
+        # scripts for all of the toolkit's programs may lie side by side: its headers tell the toolkit
+        if path.parent.name == "bin" and _first(root, ("include", "targets/*/include"), ("cuda_runtime.h",)):
+            return root
     top = re.search(r"^#\$ TOP=(.+)$", ask([str(nvcc), "-dryrun", "-E", "-x", "cu", os.devnull]).text, re.MULTILINE)
     return Path(os.path.normpath(top[1].strip())) if top else nvcc.resolve().parent.parent
 

@@ -26,7 +26,8 @@ def make_program(path: Path, body: str) -> Path:
 
 def make_toolkit(root: Path, version: str) -> Path:
     make_program(root / "bin" / "nvcc", f"echo 'Cuda compilation tools, release 13.0, V{version}'")
-    make_program(root / "bin" / "cudafe++", "exit 0")
+    (root / "include").mkdir()
+    (root / "include" / "cuda_runtime.h").touch()
     return root
 
 
@@ -69,7 +70,10 @@ def test_a_broken_compiler_is_named_and_passed_over(tmp_path: Path) -> None:
 
 def test_a_script_that_starts_nvcc_is_asked_for_its_toolkit(tmp_path: Path) -> None:
     body = f"""case "$1" in --version) echo V13.0.1;; *) echo '#$ TOP={tmp_path}/real/bin/..' >&2;; esac"""
-    script = make_program(tmp_path / "scripts" / "nvcc", body)
+    script = make_program(tmp_path / "scripts" / "bin" / "nvcc", body)
+    make_program(
+        tmp_path / "scripts" / "bin" / "cudafe++", "exit 0"
+    )  # as /usr/local/bin may hold scripts for all of them
     nvcc, _ = find_nvcc(str(script))
     assert nvcc is not None and nvcc.root == tmp_path / "real"
 
