@@ -7,6 +7,7 @@ program is no gain. The results of timed runs are compared as well, so that a pr
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -97,7 +98,7 @@ def latency(
         for side in "AB":  # warm-up: file caches, the driver's caches, clocks
             work.run(side)
         one_run = (time.monotonic() - begun) / 2
-        for number, order in enumerate(orders(budget.blocks), 1):
+        for number, order in enumerate(orders(budget.blocks, secrets.randbits(32)), 1):
             told(f"timing, round {number}")
             work.block(order)
             left = budget.seconds - (time.monotonic() - begun)
@@ -142,7 +143,7 @@ class _Measurement:
         whose = "the version" if side == "B" else "the original"
         if lacks_memory(self._observed.expected, shown):
             raise _Unusable(f"the GPU had no memory left for {whose}, twice: another process may hold it")
-        result = against(self._observed.expected, shown, self._declared if side == "B" else Declared())
+        result = against(self._observed.expected, shown, self._declared if side == "B" else Declared(), timed=True)
         if result.failures:
             raise _Unusable(f"a timed run of {whose} differs: {result.failures[0].what}", failed=side == "B")
         if result.unknown:

@@ -170,6 +170,20 @@ read(total // 2 + (n > 6))"""))  # fmt: skip
     assert state(verdict, "G3") is GateState.PASSED and state(verdict, "G6") is GateState.FAILED
 
 
+def test_work_that_only_the_checked_runs_do_is_no_gain(tmp_path: Path) -> None:
+    """It keeps its results where the fresh folder does not reach, so that all that it shows stays right."""
+    count = tmp_path / "count"
+    keeps = changed(
+        ('; kernel("sum", 1)', f"""
+n = len(open({str(count)!r}).read()) if os.path.exists({str(count)!r}) else 0
+open({str(count)!r}, "a").write("x")
+if n <= 3: kernel("sum", 1)"""))  # fmt: skip
+    verdict = judge(tmp_path, GOOD, keeps)
+    assert verdict.state is VerdictState.UNPROVEN and state(verdict, "G3") is GateState.PASSED
+    g6 = verdict.gate("G6")
+    assert g6 is not None and g6.state is GateState.INCONCLUSIVE and "kernel sum ran 0 times" in g6.reason
+
+
 def test_after_a_failure_the_rest_is_not_run_unless_asked(tmp_path: Path) -> None:
     failing: dict[str, Any] = {"structure": lambda _before, _after: GateResult("G0", GateState.FAILED, "a new hazard")}
     verdict = judge(tmp_path, GOOD, GOOD + "#\n", **failing)
