@@ -113,26 +113,31 @@ def races(
     most confident first. Pairs that another pair implies are left out: when the same later op also races with something
     that runs after the earlier one, and when something before the later op in its stream already races with it."""
     found: dict[tuple[object, ...], Race] = {}
+    for race in all_races(program, timeline, earlier_kinds, later_kinds, choose):
+        key = (race.earlier.site, race.later.site, memory_key(race.buffer))
+        known = found.get(key)
+        if known is None or RANK[known.confidence] < RANK[race.confidence]:
+            found[key] = race
+    return _without_implied(timeline, list(found.values()))
+
+
+def all_races(
+    program: Program,
+    timeline: Timeline,
+    earlier_kinds: frozenset[ApiKind],
+    later_kinds: frozenset[ApiKind],
+    choose: Choose,
+) -> Iterator[Race]:
+    """Every pair of accesses that races, also those that `races` leaves out; `choose` is asked before anything costly."""
     for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
         if not choose(earlier, first, later, second) or not timeline.may_overlap(earlier.id, later.id):
             continue
         if exclusive(timeline, earlier, later):
             continue
         for clash in conflict(timeline, earlier.id, later.id):
-            if clash.first is not first or clash.second is not second:
-                continue
-            race = Race(
-                earlier,
-                later,
-                clash,
-                timeline.buffers[second.buffer],
-                confidence(program, timeline, earlier, later, clash),
-            )
-            key = (earlier.site, later.site, memory_key(race.buffer))
-            known = found.get(key)
-            if known is None or RANK[known.confidence] < RANK[race.confidence]:
-                found[key] = race
-    return _without_implied(timeline, list(found.values()))
+            if clash.first is first and clash.second is second:
+                sure = confidence(program, timeline, earlier, later, clash)
+                yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
 
 
 def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
@@ -211,16 +216,20 @@ def _pairs(
     """Accesses of the right kinds to the same allocation or family, earlier op first."""
     firsts: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
     seconds: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
+    users: dict[object, int] = defaultdict(int)  # bitsets of the ops in `firsts`
     for op in timeline.ops:
         for access in op.accesses:
             key = memory_key(timeline.buffers[access.buffer])
             if op.kind in earlier_kinds:
                 firsts[key].append((op, access))
+                users[key] |= 1 << op.id
             if op.kind in later_kinds:
                 seconds[key].append((op, access))
     for key, later in seconds.items():
         for op, second in later:
-            candidates = timeline.earlier[op.id] & ~timeline.before[op.id]
+            candidates = timeline.earlier[op.id] & ~timeline.before[op.id] & users[key]
+            if not candidates:
+                continue
             for other, first in firsts.get(key, ()):
                 if candidates >> other.id & 1:
                     yield other, first, op, second
