@@ -56,7 +56,6 @@ from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Si
 from stitchcuda.agent.transforms.waiting.observers import Observers
 from stitchcuda.agent.transforms.waiting.reliance import enqueued_work, reliances
 from stitchcuda.agent.units import Obligation, TextEdit
-from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Function, Site, walk
@@ -176,9 +175,7 @@ class _Search:
             if not any(op.site in frees for op in line.ops):
                 continue
             observed = observers.sites(line.functions)
-            full = execute_entry(
-                analysis.program, line.entry, options=Options(observed=frozenset(observed)), sources=analysis.sources
-            )
+            full = analysis.executed(line.entry, Options(observed=frozenset(observed)))
             work = enqueued_work(full)
             by_free = {s: m for m in made for s in m.sites[1:]}
             for reliance in reliances(full, hidden_waits(full, frees, work), observed):

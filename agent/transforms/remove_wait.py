@@ -225,9 +225,9 @@ class _Search:
         per_thread = any(s.kind is StreamKind.PER_THREAD for s in line.streams)
         options = Options(per_thread_default_stream=per_thread, observed=frozenset(observed))
         strangers = observers.strangers(line.functions)
-        return _Entry(self._executed(line.entry, options), observed, strangers, options)
+        return _Entry(self.situation.analysis.executed(line.entry, options), observed, strangers, options)
 
-    def _executed(self, entry: str, options: Options, without: Iterable[Site] = ()) -> Timeline:
+    def _executed(self, entry: str, options: Options, without: Iterable[Site]) -> Timeline:
         options = Options(
             per_thread_default_stream=options.per_thread_default_stream,
             observed=options.observed,

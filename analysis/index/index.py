@@ -38,6 +38,15 @@ class Analysis:
     problems: tuple[Problem, ...]
     sources: Mapping[str, bytes] = field(default_factory=dict)
     complete: bool = True
+    _executed: dict[tuple[str, Options], Timeline] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def executed(self, entry: str, options: Options) -> Timeline:
+        """The Timeline of an entry (a function's uid) under other options, kept for the next who asks."""
+        known = self._executed.get((entry, options))
+        if known is None:
+            known = execute_entry(self.program, entry, options=options, sources=self.sources)
+            self._executed[entry, options] = known
+        return known
 
 
 @dataclass(slots=True)

@@ -18,8 +18,7 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.order.timeline import Timeline
-from stitchcuda.analysis.program.ir import Api, ApiKind, Site, walk
+from stitchcuda.analysis.program.ir import Api, ApiKind, walk
 from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
@@ -128,8 +127,10 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         account.unknown.append(ProofFinding(what, path, line_of(both.before, path, offset), True))
     for what, path, offset in unfollowed(both.before.program, functions, both.before.sources):
         account.unknown.append(ProofFinding(what, path, line_of(both.before, path, offset), True))
-    old = _execute(both.before, entry, points)
-    new = _execute(both.after, entry, images)
+    old = both.before.executed(entry, Options(observed=frozenset(points)))  # compared with many versions
+    new = execute_entry(
+        both.after.program, entry, options=Options(observed=frozenset(images)), sources=both.after.sources
+    )
     for line, analysis in ((old, both.before), (new, both.after)):
         for cut in line.cuts[:1]:
             at = analysis.program.locate(cut.site)
@@ -176,11 +177,6 @@ def _measured(analysis: Analysis, functions: Iterable[str]) -> bool:
     return any(
         isinstance(n, Api) and n.kind is ApiKind.ELAPSED_TIME for body in bodies if body is not None for n in walk(body)
     )
-
-
-def _execute(analysis: Analysis, entry: str, points: Iterable[Site]) -> Timeline:
-    options = Options(observed=frozenset(points))
-    return execute_entry(analysis.program, entry, options=options, sources=analysis.sources)
 
 
 def _unmatched(both: Correspondence, made: Pairing, account: Account) -> None:
