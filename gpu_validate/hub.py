@@ -35,6 +35,7 @@ from stitchcuda.gpu_validate.statistics import LOOKS
 from stitchcuda.gpu_validate.tools import Builds, Tools
 from stitchcuda.gpu_validate.trace.library import NoTracer
 from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.unread import unread_changes
 from stitchcuda.gpu_validate.verdict import (
     GATES,
     BoundResult,
@@ -324,7 +325,13 @@ class _Judgement:
     def _order(self) -> GateResult:
         if self._after is None:
             raise _Skip("the version was not analysed")
-        return self._hub.tools.order(self._hub.analysis(), self._after, self._declared)
+        result = self._hub.tools.order(self._hub.analysis(), self._after, self._declared)
+        unread = unread_changes(self._hub.baseline, self._candidate, self._after)
+        if unread and result.state is GateState.PROVED:
+            more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
+            reason = f"{unread[0]}{more} changed too, which the proof does not read"
+            return replace(result, state=GateState.UNTESTED, reason=reason)
+        return result
 
     def _build(self) -> GateResult:
         builder = self._hub.builder()

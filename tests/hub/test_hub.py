@@ -68,7 +68,7 @@ def tools(**changes: Any) -> Tools:
         return GateResult("G2", GateState.FAILED, after.reason) if isinstance(after, BuildFailed) else passed("G2")
 
     base = Tools(
-        analyse=lambda _: Index().analyse(),
+        analyse=lambda version: replace(Index().analyse(), sources={"main.py": version.read("main.py")}),
         structure=lambda _before, _after: passed("G0"),
         order=lambda _before, _after, _declared: GateResult("G1", GateState.PROVED),
         builder=ScriptBuilds,
@@ -200,6 +200,31 @@ def test_without_a_gpu_order_is_proved_and_the_rest_untested(tmp_path: Path) -> 
     for gate in ("G3", "G4", "G6"):
         result = verdict.gate(gate)
         assert result is not None and (result.state, result.reason) == (GateState.UNTESTED, "there is no GPU here")
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("Makefile", GateState.UNTESTED),
+        ("cmake/flags.cmake", GateState.UNTESTED),
+        ("detail/loop.tpp", GateState.UNTESTED),
+        ("README.md", GateState.PROVED),
+        ("stitchcuda.toml", GateState.PROVED),
+    ],
+)
+def test_what_the_proof_does_not_read_is_not_proved(tmp_path: Path, path: str, expected: GateState) -> None:
+    """A build file can turn the same sources into another program."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "main.py").write_text(GOOD, encoding="utf-8")
+    version = Version(source)
+    with Hub(
+        version, PROJECT, Contract(), tools(gpu=lambda: "no GPU"), options=HubOptions(scratch=tmp_path / "s")
+    ) as hub:
+        verdict = hub.judge(version.with_texts({path: b"new"}), BY_HAND)
+        g1 = verdict.gate("G1")
+        assert g1 is not None and g1.state is expected and (path in g1.reason) == (expected is GateState.UNTESTED)
+        assert state(hub.judge(version, BY_HAND), "G1") is GateState.PROVED
 
 
 def test_a_version_that_does_not_build_is_rejected_and_not_run(tmp_path: Path) -> None:
