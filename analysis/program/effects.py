@@ -42,6 +42,8 @@ class KernelEffects:
     params: tuple[ParamEffect, ...]
     symbols: tuple[tuple[str, Mode], ...]  # `__device__` and `__constant__` variables by name
     prints: bool = False  # device printf or assert: a host wait flushes it
+    # runs code or uses an address that a template argument, another file or a number supplies: it may do anything
+    supplied: bool = False
     calls_unknown: bool = False  # a pointer reaches code without a body; what is listed for it is `may`
 
     def of(self, name: str) -> tuple[ParamEffect, ...]:
@@ -111,7 +113,7 @@ def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
             for e in _declared_only(walk.program, function).params
             if any((e.name, m) not in listed for m in e.modes)
         ]
-    return KernelEffects(tuple(params), tuple(symbols), walk.prints, walk.calls_unknown)
+    return KernelEffects(tuple(params), tuple(symbols), walk.prints, walk.supplied, walk.calls_unknown)
 
 
 def _effect(name: str, member: str, touches: list[Touch]) -> ParamEffect:

@@ -40,7 +40,7 @@ def _hides(program: Program, op: Op) -> bool:
         return True
     for uid in uids:
         effects = kernel_effects(program, uid)
-        if effects.calls_unknown or any("[]" in e.member for e in effects.params):
+        if effects.calls_unknown or effects.supplied or any("[]" in e.member for e in effects.params):
             return True
         if any(not _plain(program, p.type, program.functions[uid].template, 0) for p in program.functions[uid].params):
             return True

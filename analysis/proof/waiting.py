@@ -152,7 +152,8 @@ def _prints(both: Correspondence, op: Op) -> bool:
         return op.kind is ApiKind.HOST_FUNC
     program = both.after.program
     uids = program.by_name.get(op.kernel.rsplit("::", 1)[-1].split("<")[0], ())
-    return not uids or any(kernel_effects(program, uid).prints for uid in uids)
+    effects = [kernel_effects(program, uid) for uid in uids]
+    return not effects or any(e.prints or e.supplied for e in effects)
 
 
 def _seen_by_host(line: Timeline, op: Op) -> str:

@@ -165,7 +165,8 @@ def quiet(program: Program, timeline: Timeline, op: Op) -> bool:
     if op.kind is not ApiKind.LAUNCH:
         return op.kind is not ApiKind.HOST_FUNC
     uids = program.by_name.get(last_name(op.kernel), ())
-    return bool(uids) and not any(kernel_effects(program, uid).prints for uid in uids)
+    effects = [kernel_effects(program, uid) for uid in uids]
+    return bool(effects) and not any(e.prints or e.supplied for e in effects)
 
 
 def callee_name(call: Call) -> str:

@@ -76,15 +76,20 @@ class DeviceCalls(DeviceExpressions, ABC):
                 method = self._methods(self._cells[found].type.name, "operator()", len(args))
                 if method:
                     return self._alternatives(method, args, values, this)
-            candidates = self._functions(callee.name, len(args))
+                self.supplied |= self._from_template(self._cells[found].type.name)
+            candidates = self._functions(callee.name, len(args)) or self._static_methods(callee.name, len(args))
             if candidates:
                 return self._alternatives(candidates, args, values, UNKNOWN)
+            converts = any(p.type.name == callee.name for f in self._frames for p in f.function.params)  # `T(x)`
+            self.supplied |= (self._from_template(callee.name) and not converts) or self._declared(callee.name)
         elif isinstance(callee, ir.Lambda):
             return self._inline_lambda(callee, values)
         elif isinstance(callee, ir.Member):
             return self._method_call(callee, args, values)
         else:
             values = [*values, self._value(callee)]
+            if isinstance(callee, ir.Construct) and not self._methods(callee.type.name, "operator()", len(args)):
+                self.supplied |= self._from_template(callee.type.name)
         if isinstance(callee, ir.Name) and calls.bare(callee.name).startswith(calls.CURAND_STATE_PREFIX):
             for place in (p for v in values[:1] for p in v.places):
                 self._touch(place, Mode.READ)
@@ -106,6 +111,7 @@ class DeviceCalls(DeviceExpressions, ABC):
         methods = self._methods(base_type, callee.name, len(args))
         if methods:
             return self._alternatives(methods, args, values, this)
+        self.supplied |= self._from_template(base_type)
         bound = self._read_all([x for x in locations if isinstance(x, int)], flags) if locations else UNKNOWN
         if base_type.endswith("atomic_ref") or callee.name.startswith("fetch_"):
             for place in bound.places | frozenset(x for x in locations if isinstance(x, Place)):
@@ -138,6 +144,23 @@ class DeviceCalls(DeviceExpressions, ABC):
         usable = [f for f in found if f.body is not None and f.space != "host" and not f.record and _accepts(f, count)]
         here = [f for f in usable if f.path == self._frames[-1].function.path]
         return here or usable
+
+    def _static_methods(self, name: str, count: int) -> list[ir.Function]:
+        """What `Record::name` means."""
+        owner, _, bare = name.rpartition("::")
+        return self._methods(owner, bare, count) if owner else []
+
+    def _declared(self, name: str) -> bool:
+        """A device function whose body is in a file that is not here."""
+        if self._lookup(calls.bare(name)):
+            return False
+        found = self.program.declarations.get(calls.bare(name), ())
+        return any(self.program.functions[uid].space in ("device", "host_device") for uid in found)
+
+    def _from_template(self, name: str) -> bool:
+        """A name that starts at a template parameter of the code around it."""
+        root = name.removeprefix("typename ").split("::", 1)[0].split("<", 1)[0].strip()
+        return any(root in frame.function.template for frame in self._frames)
 
     def _methods(self, type_name: str, name: str, count: int) -> list[ir.Function]:
         record = calls.bare(type_name)

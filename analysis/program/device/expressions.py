@@ -144,7 +144,10 @@ class DeviceExpressions(DeviceGuards, ABC):
             case ir.Assign():
                 return self._assign(node)
             case ir.Cast(type=type_, operand=operand):
-                return self._cast(self._value(operand), type_)
+                given = self._value(operand)
+                if type_.pointer and not given.places and self._is_number(operand):
+                    self.supplied = True  # an address that came as a number
+                return self._cast(given, type_)
             case ir.Construct(type=type_, args=args):
                 values = [self._value(a) for a in args]
                 if len(values) == 1 and (is_scalar(type_) or type_.pointer):
@@ -245,6 +248,12 @@ class DeviceExpressions(DeviceGuards, ABC):
                 value = value.join(self._store.get(location, UNKNOWN))
             self._write(location, value)
         return old if node.post else value
+
+    def _is_number(self, node: ir.Expr) -> bool:
+        """It names nothing that is or holds a pointer or an array, and at least one variable."""
+        names = [n.name for n in ir.walk(node) if isinstance(n, ir.Name)]
+        cells = [self._cells[c] for n in names if isinstance(c := self._find(n), int)]
+        return bool(cells) and not any(c.array or c.type.pointer or not is_scalar(c.type) for c in cells)
 
     def _cast(self, value: Value, type_: ir.TypeRef) -> Value:
         if not type_.pointer:

@@ -71,6 +71,9 @@ class DeviceMemory:
         self.program = program
         self.touches: list[Touch] = []
         self.prints = False
+        self.supplied = (
+            False  # runs code or uses an address that a template argument, another file or a number supplies
+        )
         self.calls_unknown = False
         self.incomplete = False
         self.visited: set[str] = set()
