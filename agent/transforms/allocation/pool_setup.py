@@ -231,17 +231,30 @@ def _opens_below(body: Body) -> bool:
 
 
 def _above_comments(text: bytes, start: int) -> int:
-    """The start of the comment lines that stand right above a line, or above one blank line above it."""
+    """The start of the comments that stand right above a line, or above one blank line above it."""
     blank = re.search(rb"\n([ \t]*\r?\n)\Z", text[:start])
-    if blank is not None and _COMMENT_LINE.fullmatch(text[_line_start(text, blank.start(1) - 1) : blank.start(1)]):
+    if blank is not None and _comment_above(text, blank.start(1)) is not None:
         above = _above_comments(text, blank.start(1))
         return above if above > 0 else start  # else it is about the file
-    while start > 0:
-        above = _line_start(text, start - 1)
-        if not _COMMENT_LINE.fullmatch(text[above:start]):
-            return start
-        start = above
+    while (above_it := _comment_above(text, start)) is not None:
+        start = above_it
     return start
+
+
+def _comment_above(text: bytes, start: int) -> int | None:
+    """The start of the comment, of one line or of several, that ends in the line above; None when there is none."""
+    if start == 0:
+        return None
+    above = _line_start(text, start - 1)
+    if _COMMENT_LINE.fullmatch(text[above:start]):
+        return above
+    end = re.search(rb"\*/[ \t]*\r?\n\Z", text[:start])
+    opening = text.rfind(b"/*", 0, end.start()) if end is not None else -1
+    if end is None or opening < 0 or b"*/" in text[opening : end.start()]:
+        return None
+    nested = text.rfind(b"/*", 0, opening) > text.rfind(b"*/", 0, opening)
+    above = _line_start(text, opening)
+    return above if not nested and not text[above:opening].strip() else None
 
 
 def _fresh(wish: str, given: RuleInput) -> str:

@@ -93,6 +93,10 @@ CASES: dict[str, tuple[str, list[str]]] = {
         loop("        step(out, 256);\n", HELPER).replace("    float* out; CHECK", "    // All of it.\n    static float* out;\n    // At once.\n    CHECK"),
         ["static float* out;\n    keep_freed_memory();\n    // At once.\n    CHECK(cudaMalloc(&out"],
     ),
+    "above the comment of the function": (
+        loop("        step(out, 256);\n", HELPER + "\n/**\n * The example.\n */\n"),
+        ["\n// Lets the memory", "}\n\n/**\n * The example.\n */\nint main(", "keep_freed_memory(); "],
+    ),
     "the size changes": (loop(PLAIN.replace("256 * sizeof", "(i + 1) * 256 * sizeof")), POOLED),
     "a way out of the round": (loop(PLAIN.replace("        add", "        if (argc > 8) break;\n        add")), POOLED),
     "called once": (PRELUDE + HELPER + MAIN + "    step(out, 256);\n" + END, []),
