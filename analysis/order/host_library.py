@@ -37,6 +37,11 @@ PURE = frozenset(
         "sscanf",
         "fscanf",
         "putchar",
+        "getchar",
+        "fgetc",
+        "feof",
+        "ferror",
+        "posix_memalign",
         "fflush",
         "fopen",
         "fclose",
@@ -52,6 +57,7 @@ PURE = frozenset(
         "strtol",
         "strtoul",
         "strtoull",
+        "strtoll",
         "strtod",
         "strtof",
         "stoi",
@@ -80,6 +86,8 @@ PURE = frozenset(
         "static_assert",
         "isnan",
         "isinf",
+        "isfinite",
+        "signbit",
         "fabs",
         "fabsf",
         "abs",
@@ -110,6 +118,16 @@ PURE = frozenset(
         "sinh",
         "cosh",
         "tanh",
+        "tanhf",
+        "coshf",
+        "sinhf",
+        "erf",
+        "erff",
+        "rsqrtf",
+        "exp2f",
+        "log2f",
+        "log10f",
+        "cbrtf",
         "floor",
         "floorf",
         "ceil",
@@ -141,6 +159,7 @@ PURE = frozenset(
         "strrchr",
         "strncmp",
         "strcasecmp",
+        "strncasecmp",
         "signal",
         "setlocale",
         "ios_base",
@@ -268,6 +287,7 @@ _SCANS = frozenset(
     {"scanf", "sscanf", "fscanf", "sprintf", "snprintf", "clock_gettime", "gettimeofday", "stat", "swap"}
 )
 ALLOCATORS = frozenset({"malloc", "calloc", "aligned_alloc", "realloc", "_mm_malloc", "valloc", "memalign"})
+VARIADIC = frozenset({"va_start", "va_end", "va_copy", "va_arg"})  # which only look like clocks by their names
 ENDS = frozenset({"exit", "abort", "_exit", "_Exit", "quick_exit", "terminate", "__assert_fail", "rethrow_exception"})
 
 # methods of the standard library's types (and of what is unmistakably like them)

@@ -195,7 +195,7 @@ class Points:
         name = callee_name(call)
         if not name:
             return UNKNOWN, "a pointer"
-        if name in known or name in _CASTS:
+        if name in known or name in _CASTS or name in host_library.VARIADIC or name.removeprefix("std::") == "free":
             return None
         bare = last_name(name)
         method = isinstance(call.callee, Member)

@@ -10,6 +10,7 @@ from stitchcuda.analysis.order.alias import overlap
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Memory, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.rules import wording
 from stitchcuda.analysis.rules.waits import members
 
 
@@ -133,7 +134,10 @@ def _broken_lap(lap: Lap) -> tuple[str, Site] | None:
         if touches_host:
             return f"`{host.name}` may be given other contents before the upload", op.site
         if op.unknown or not op.certain or op.kind is ApiKind.HOST_FUNC:
-            return "what this does is not known well enough to say that it leaves the data alone", op.site
+            return (
+                f"it is not known whether {wording.operation(op)} leaves `{host.name}` and the device's copies of it alone",
+                op.site,
+            )
     return None
 
 

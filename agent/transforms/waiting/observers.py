@@ -169,9 +169,13 @@ class Observers:
     def _foreign(self, name: str, bare: str, method: bool) -> tuple[str, str]:
         """Of a call whose code is not here."""
         standard = "::" not in name.removeprefix("::") or name.removeprefix("::").startswith("std::")
+        if bare in host_library.VARIADIC or bare in _CASTS:
+            return "", ""
+        if standard and bare == "free":
+            return f"releases host memory with `{name}`", ""
         if TIMER.search(name):
             return f"takes a time with `{name}`", "" if standard else f"`{name}`"
-        if not standard and bare not in _CASTS:
+        if not standard:
             return f"calls `{name}`, whose code is not here", f"`{name}`"
         if bare in host_library.ENDS:
             return f"ends the program with `{name}`", ""

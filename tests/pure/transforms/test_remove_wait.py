@@ -62,6 +62,16 @@ CASES = {
     + SETUP
     + "    fill<<<1, 256>>>(d, 256);\n    CHECK(cudaDeviceSynchronize());//-\n    CHECK(cudaFree(e));\n"
     + END,
+    "free and what looks like a clock start no work": program(
+        """\
+    fill<<<1, 256>>>(d, 256);
+    say("%d", 1);
+    free(other());
+    CHECK(cudaDeviceSynchronize());//-
+""",
+        "#include <cstdarg>\nvoid* other() { return nullptr; }\n"
+        "void say(const char* f, ...) { va_list a; va_start(a, f); vprintf(f, a); va_end(a); }\n",
+    ),
     "a clock behind it": program("""\
     fill<<<1, 256>>>(d, 256);
     CHECK(cudaDeviceSynchronize());
