@@ -42,7 +42,12 @@ def lifetimes(both: Correspondence, made: Pairing, found: Ordering) -> None:
             for again in frees:
                 if again.id != release.id and line.earlier[again.id] >> release.id & 1:
                     _free_again(both, made, release, again, buffer, found)
-    for number in sorted({n for new in made.buffers.values() for n in new}):
+    used = {n for new in made.buffers.values() for n in new}
+    for buffer in line.buffers:
+        if buffer.alloc_op is not None and buffer.alloc_op not in made.back and buffer.id not in used:
+            what = f"`{buffer.name}` gets memory here that nothing of the original uses"
+            found.unknown.append(where(both, line.ops[buffer.alloc_op], what))
+    for number in sorted(used):
         buffer = line.buffers[number]
         if buffer.alloc_op is not None:
             _allocation(both, made, buffer, users.get(memory_key(buffer), []), frees, found)

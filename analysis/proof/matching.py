@@ -96,10 +96,10 @@ def _may_not_wait(made: Pairing, free: Op) -> bool:
 
 
 def _waited(line: Timeline, free: Op) -> int:
-    """Work on the default and on blocking streams of its device, issued before."""
+    """Work of its device that was issued before: what `cudaFree` does wait for in practice, on any stream."""
     bits = 0
     for op in line.ops[: free.id]:
-        if line.earlier[free.id] >> op.id & 1 and on_waited_stream(line, op) and op.device == free.device:
+        if line.earlier[free.id] >> op.id & 1 and op.stream is not None and op.device in (free.device, None):
             bits |= 1 << op.id
     return bits
 

@@ -12,16 +12,17 @@ they are given, parameters of `main` hold no device memory, and one process driv
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.program.ir import Api, ApiKind, walk
+from stitchcuda.analysis.program.ir import Api, ApiKind, Launch, Site, walk
 from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
+from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
 from stitchcuda.analysis.proof.matching import MOVING, WAITS, Pairing, pair, where
@@ -31,6 +32,7 @@ from stitchcuda.analysis.proof.points import Points
 from stitchcuda.analysis.proof.quantities import conserved
 from stitchcuda.analysis.proof.resident import resident
 from stitchcuda.analysis.proof.rounds import hands_on, settled
+from stitchcuda.analysis.proof.shapes import shape_of
 from stitchcuda.analysis.proof.surroundings import unfollowed
 from stitchcuda.analysis.proof.waiting import relies
 
@@ -52,6 +54,7 @@ class Account:
     pairs: int = 0
     rests_on: set[str] = field(default_factory=set)
     entries: list[str] = field(default_factory=list)
+    run: tuple[set[Site], set[Site]] = field(default_factory=lambda: (set(), set()))  # calls that were executed
 
 
 def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
@@ -61,6 +64,7 @@ def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
     try:
         both = correspond(before, after)
         account.unknown += unmodelled(both)
+        account.unknown += strange_handles(both)
         account.unknown += strange_includes(both)
         if not account.unknown:
             _compare_entries(both, declared, account)
@@ -102,6 +106,7 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
         reached |= old.functions
         account.entries.append(before.functions[old.entry].qualified)
         compare_entry(both, old.entry, declared, account)
+    account.unknown += _never_run(both, account)
     for uid in both.changed:
         body = before.functions[uid].body
         if uid not in reached and body is not None:
@@ -110,6 +115,26 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
             account.unknown.append(
                 ProofFinding(what, path, line_of(both.before, path, before.functions[uid].base), True)
             )
+
+
+def _never_run(both: Correspondence, account: Account) -> Iterator[ProofFinding]:
+    """Changed calls that no entry is seen to reach: what they do was not compared."""
+    for uid, changed in both.changed.items():
+        for p, q in changed.rows:
+            if p is not None and q is not None:
+                continue
+            side, piece, analysis, original = (
+                (changed.before, p, both.before, True) if p is not None else (changed.after, q, both.after, False)
+            )
+            if piece is None:
+                continue
+            node = shape_of(analysis.program, side, piece).node
+            if not isinstance(node, Launch) and not (isinstance(node, Api) and node.kind is not ApiKind.NEUTRAL):
+                continue
+            path = side.function.path
+            if Site(uid, path, node.span) not in account.run[not original]:
+                line = line_of(analysis, path, piece.span[0])
+                yield ProofFinding("this changed, and it is not known when it runs", path, line, original)
 
 
 def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
@@ -135,6 +160,8 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         for cut in line.cuts[:1]:
             at = analysis.program.locate(cut.site)
             account.unknown.append(ProofFinding(cut.what, at.path, line_of(analysis, at.path, at.start), line is old))
+    account.run[0].update(op.site for op in old.ops)
+    account.run[1].update(op.site for op in new.ops)
     made = pair(both, old, new)
     _unmatched(both, made, account)
     copies = resident(both, made)
