@@ -34,5 +34,5 @@ class Version:
         """Names the replaced texts: equal for equal edits of one tree."""
         h = hashlib.blake2b(digest_size=8)
         for path, text in sorted(self.texts.items()):
-            h.update(path.encode() + b"\0" + len(text).to_bytes(8, "little") + text)
+            h.update(path.encode(errors="surrogateescape") + b"\0" + len(text).to_bytes(8, "little") + text)
         return h.hexdigest()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_REL = 2, 4, 8, 9
 ET_EXEC, ET_DYN = 2, 3
 PT_INTERP = 3
+MOST_TIMES = 4  # a section is a copy of its bytes, and a damaged file can name the same ones again and again
 
 
 class NotElf(Exception):
@@ -69,8 +70,10 @@ def read_elf(data: bytes) -> Elf:
         )
         heads = [struct.unpack_from("<IIQQQQIIQQ", data, section_at + n * section_size) for n in range(count)]
         names = data[heads[names_at][4] : heads[names_at][4] + heads[names_at][5]] if heads else b""
-    except (struct.error, IndexError) as error:
+    except (struct.error, IndexError, OverflowError) as error:
         raise NotElf(f"damaged: {error}") from error
+    if sum(min(head[5], len(data)) for head in heads if head[1] not in (0, SHT_NOBITS)) > MOST_TIMES * len(data):
+        raise NotElf("damaged: its sections overlap")
     sections = tuple(
         Section(
             _text(names, name),

@@ -1,4 +1,4 @@
-"""Being told to end, as an editor does with its jobs, is like being interrupted at the keyboard."""
+"""Being told to end, as an editor does with its jobs and a terminal that is closed, is like being interrupted at the keyboard."""
 
 from __future__ import annotations
 
@@ -7,16 +7,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+_SIGNALS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
+
 
 @contextmanager
 def ended_like_interrupted() -> Iterator[None]:
-    """Within it SIGTERM raises KeyboardInterrupt, so that what runs is ended and scratch folders go. For the main thread."""
+    """Within it the first SIGINT, SIGTERM or SIGHUP raises KeyboardInterrupt, so that what runs is ended and scratch folders go;
+    more of them do not disturb that. What is ignored, as under nohup, stays ignored. For the main thread."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    taken = [number for number, handler in before.items() if handler is not signal.SIG_IGN]
 
     def interrupt(number: int, frame: FrameType | None) -> None:
+        for one in taken:
+            signal.signal(one, signal.SIG_IGN)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, interrupt)
     try:
+        for number in taken:
+            signal.signal(number, interrupt)
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in taken:
+            signal.signal(number, before[number])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import struct
 import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from stitchcuda.analysis.contract.project import BuildSection, Project, RunSection
 from stitchcuda.gpu_validate.building import trees
 from stitchcuda.gpu_validate.building.builder import Builder
+from stitchcuda.gpu_validate.building.elf import NotElf, read_elf
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
 from stitchcuda.gpu_validate.removal import remove_tree
 from stitchcuda.gpu_validate.version import Version
@@ -180,6 +183,37 @@ def test_folders_that_are_hard_to_remove_are_removed(tmp_path: Path) -> None:
     remove_tree(top)
     assert not top.exists()
     remove_tree(top)
+
+
+@pytest.mark.parametrize(
+    ("offset", "value"),
+    [
+        (40, b"\xff" * 8),
+        (32, b"\xff" * 8),
+        (40, b"\xff" * 7 + b"\x7f"),
+        (54, b"\xff" * 10),
+        (60, b"\xff\xff"),
+        (16, b""),
+    ],
+)
+def test_a_damaged_program_is_no_program(offset: int, value: bytes) -> None:
+    good = (Path(sys.executable).resolve()).read_bytes()[:1000]
+    with pytest.raises(NotElf):
+        read_elf(good[:offset] + value + good[offset + len(value) :])
+
+
+def test_sections_that_are_the_same_bytes_again_and_again_are_not_copied() -> None:
+    head = b"\x7fELF\x02\x01".ljust(16, b"\0") + struct.pack(
+        "<HHIQQQIHHHHHH", 2, 62, 1, 0, 0, 64, 0, 64, 0, 0, 64, 900, 0
+    )
+    section = struct.pack("<IIQQQQIIQQ", 1, 1, 0, 0, 0, 50_000, 0, 0, 0, 0)
+    with pytest.raises(NotElf, match="overlap"):
+        read_elf(head + section * 900)
+
+
+def test_a_name_that_is_no_text_names_a_version_all_the_same(tree: Path) -> None:
+    name = os.fsdecode(b"\xff.h")
+    assert Version(tree, {name: b"1"}).digest != Version(tree, {name: b"2"}).digest
 
 
 def test_errors_name_the_users_file(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
