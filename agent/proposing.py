@@ -276,8 +276,12 @@ def _of_use(drafts: tuple[_Draft, ...]) -> tuple[_Draft, ...]:
 def told(gate: GateResult) -> str:
     """A gate's state in a sentence, with the first place that it names."""
     place = next((f for f in gate.findings if not f.baseline), None)
-    at = f" ({place.path}:{place.line}: {place.what})" if place is not None and place.path else ""
-    return f"{gate.gate} {gate.state.value}: {gate.reason}{at}"
+    if place is None or not place.path:
+        return f"{gate.gate} {gate.state.value}: {gate.reason}"
+    original = " of the original" if place.what == f"{gate.reason} (line of the original)" else ""
+    known = original or place.what == gate.reason  # the reason is the finding's own text
+    at = f"{place.path}:{place.line}{original}" if known else f"{place.path}:{place.line}: {place.what}"
+    return f"{gate.gate} {gate.state.value}: {gate.reason} ({at})"
 
 
 def _serves(declared: Declared, contract: Contract) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import pytest
 from stitchcuda.agent import loop
 from stitchcuda.agent.loop import Parts
 from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop
-from stitchcuda.agent.proposing import Analyser, Proposed
+from stitchcuda.agent.proposing import Analyser, Proposed, told
 from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Situation
 from stitchcuda.agent.units import TextEdit
 from stitchcuda.analysis.contract.types import Bound, Contract
@@ -188,6 +188,20 @@ def test_what_is_not_proved_is_refused_with_its_line_in_the_original(tmp_path: P
         ("c.cu", 2, "G1 untested: an unresolved call"),
     }
     assert hub.asked[0].texts == {"a.cu": b"a\nb\nc\n", "b.cu": b"must\nwait(); // must stay\n"}
+
+
+@pytest.mark.parametrize(
+    ("what", "at"),
+    [
+        ("host code changed", "a.cu:3"),
+        ("host code changed (line of the original)", "a.cu:3 of the original"),
+        ("a read", "a.cu:3: a read"),
+    ],
+)
+def test_a_gate_is_told_with_its_place_and_without_saying_it_twice(what: str, at: str) -> None:
+    finding = GateFinding(what, "a.cu", 3)
+    gate = GateResult("G1", GateState.UNTESTED, "host code changed", findings=(finding,))
+    assert told(gate) == f"G1 untested: host code changed ({at})"
 
 
 def test_what_only_supports_others_does_not_stay_alone(tmp_path: Path) -> None:
