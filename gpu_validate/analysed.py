@@ -22,7 +22,7 @@ SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hx
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_BYTES = 64 * 1024 * 1024
-_BUILT = ("build", "cmake-build", "CMakeFiles", "node_modules", "venv", "__pycache__", "_build")
+_MADE = frozenset({"build", "_build", "CMakeFiles", "node_modules", "venv", "__pycache__"})
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+cupyx?\b", re.MULTILINE)
 _BOM = b"\xef\xbb\xbf"
@@ -116,13 +116,18 @@ def _wanted(path: str) -> bool:
     return path.lower().endswith((*SOURCES, ".py"))
 
 
+def holds_no_sources(folder: str) -> bool:
+    """Whether a folder of this name is hidden, or made by builds and tools. `builder` and `builds_graphs` are the user's."""
+    return folder in _MADE or folder.startswith((".", "build-", "cmake-build"))
+
+
 def _walk(root: Path) -> Iterator[str]:
     """The sources below a folder, without hidden folders and those that builds make."""
     for base, folders, files in os.walk(root):
         folders[:] = [
             n
             for n in folders
-            if not n.startswith((".", *_BUILT)) and not os.path.exists(os.path.join(base, n, "CMakeCache.txt"))
+            if not holds_no_sources(n) and not os.path.exists(os.path.join(base, n, "CMakeCache.txt"))
         ]
         for name in files:
             if _wanted(name) and not name.startswith("."):

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.gpu_validate.analysed import holds_no_sources
 
 CUDA = (".cu", ".cuh")
 SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx", ".py")
 HEADERS = (".cuh", ".h", ".hh", ".hpp", ".hxx", ".inl")
 MAX_BYTES = 8 * 1024 * 1024
-_SKIPPED = frozenset({"build", "node_modules", "CMakeFiles", "__pycache__", "venv"})
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ def _walk(top: str, problems: list[Problem]) -> Iterator[str]:
         problems.append(Problem(str(error.filename), 0, f"cannot be read ({error.strerror})", "not checked"))
 
     for folder, names, files in os.walk(top, onerror=refused):
-        names[:] = sorted(n for n in names if n not in _SKIPPED and not n.startswith((".", "build-", "cmake-build")))
+        names[:] = sorted(n for n in names if not holds_no_sources(n))
         for name in sorted(files):
             if name.lower().endswith(SOURCES + HEADERS) and not name.startswith("."):
                 yield os.path.join(folder, name)
