@@ -65,6 +65,7 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
 
         def measure(version: Version) -> Candidate | None:
             switch.only_measure = True
+            tell("measuring the reference beside it")
             try:
                 verdict = hub.judge(version, ANYTHING, all_gates=True)
             except Cancelled:

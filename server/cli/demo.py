@@ -15,19 +15,20 @@ from stitchcuda.agent.stitching import Stitched
 from stitchcuda.analysis.graph.build import execution_graph
 from stitchcuda.analysis.graph.model import ExecutionGraph
 from stitchcuda.gpu_validate.analysed import analyse
-from stitchcuda.gpu_validate.verdict import GATES, GateResult, GateState, Interval, Verdict, VerdictState
+from stitchcuda.gpu_validate.verdict import GATES, REQUIRED, GateResult, GateState, Interval, Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli import shipped
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.progress_lines import ProgressLines
 from stitchcuda.server.cli.stitch import request_of, run_request
 from stitchcuda.server.report import stitched
-from stitchcuda.server.report.chain import chain, table
+from stitchcuda.server.report.chain import LEGEND, chain, table
 from stitchcuda.server.report.verdicts import verdict_text
 
 EXAMPLE, EXPERT, SCOPE = "vit", "vit_expert", "forward"
 SECONDS = 480.0  # for everything that is built and run
-_SHOWN = 4  # obligations of each transform
+_SHOWN = 3  # obligations of each transform
+_DIFF_LINES = 40  # enough to see what kind of change it is; `runs diff` has all
 NOBODY_JUDGED = Verdict(
     VerdictState.UNPROVEN, tuple(GateResult(g, GateState.UNTESTED, "there is no version to judge") for g in GATES)
 )
@@ -48,10 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
     folder = _copy()
     request = request_of(str(folder), arguments.intent, None, SECONDS, no_run=arguments.no_run, reference=_expert())
     print(f"The example: the inference of a vision transformer, written the plain way. A copy of it is {folder}.\n")
-    print("What is asked\n")
+    words = request.project.contract.intent if arguments.intent is None else arguments.intent
+    print(f"What is asked: {words!r} (--intent asks for something else, in English or Chinese). It was read as\n")
     print("\n".join(stitched.contract_lines(request.contract)) + "\n")
     before = _graph(Version(folder))
-    print("What it does for one image (WAIT: the host waits for the device)\n")
+    print(f"What it does for one image, in the order of the program ({LEGEND})\n")
     print(f"{chain(before)}\n", flush=True)
     done = run_request(request, ProgressLines(sys.stderr, "auto", of=14))
     best = done.result.best
@@ -62,9 +64,18 @@ def run(arguments: argparse.Namespace) -> int:
         print(f"{table(before, after)}\n")
         print("The change, unit by unit\n")
         print("\n".join(stitched.unit_lines(done.value["units"])) + "\n")
-        print(stitched.diff_between(done.base, done.after, ""))
+        print(_diff(done))
     print(_answer(done))
     return 1 if done.result.outcome is Kind.FAILED else 0
+
+
+def _diff(done: Stitched) -> str:
+    """The beginning of the change, and where the rest is."""
+    lines = stitched.diff_between(done.base, done.after, "").split("\n")
+    if len(lines) > _DIFF_LINES:
+        more = len(lines) - _DIFF_LINES
+        lines = [*lines[:_DIFF_LINES], f"... {more} more lines: stitchcuda runs diff {done.folder.name}", ""]
+    return "\n".join(lines)
 
 
 def _answer(done: Stitched) -> str:
@@ -108,9 +119,9 @@ def _against_expert(best: Candidate, expert: Candidate) -> str:
 
 
 def _proof(value: Mapping[str, Any]) -> str:
-    """What rests on proof alone, when something was not tested."""
+    """What rests on proof alone, when something was not tested that a validated version needs."""
     gates = {g["gate"]: g for g in (value["verdict"] or {"gates": []})["gates"]}
-    untested = [n for n in GATES if n not in gates or gates[n]["state"] == GateState.UNTESTED.value]
+    untested = [n for n in REQUIRED if n not in gates or gates[n]["state"] == GateState.UNTESTED.value]
     if not value["units"] or not untested:
         return ""
     lines = [f"Untested here: {', '.join(f'{n} ({GATES[n]})' for n in untested)}. What is known without them:"]

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from stitchcuda.analysis.graph.model import ExecutionGraph, GraphNode
 
 _COPIES = {"h2d": "host-to-device", "d2h": "device-to-host", "d2d": "device-to-device", "h2h": "host-to-host"}
+LEGEND = "12 x [ ]: a loop; WAIT: the host waits for the device"
 _WAITS = ("device_sync", "stream_sync", "event_sync")
 _QUIET = ("host_read", "host_write", "event_record", "query")
 _COUNTED = {
@@ -97,7 +98,7 @@ def counts(graph: ExecutionGraph) -> Counter[str]:
 def table(before: ExecutionGraph, after: ExecutionGraph | None) -> str:
     """The counts side by side."""
     old, new = counts(before), counts(after) if after is not None else None
-    lines = [f"  {'':<34} before{'   after' if new is not None else ''}"]
+    lines = [f"  {'calls, those in a loop once':<34} before{'   after' if new is not None else ''}"]
     for name in _COUNTED.values():
         if old[name] or (new is not None and new[name]):
             lines.append(f"  {name:<34} {old[name]:>6}{f'{new[name]:>8}' if new is not None else ''}")

@@ -31,7 +31,7 @@ def verdict_text(verdict: Verdict) -> str:
     if verdict.primary is not None:
         place = f" ({verdict.primary.path}:{verdict.primary.line})" if verdict.primary.path else ""
         lines += [
-            f"first   {verdict.primary.issue}{place}",
+            f"issue   {verdict.primary.issue}{place}",
             f"  why   {verdict.primary.why}",
             f"  fix   {verdict.primary.fix}",
         ]
