@@ -72,11 +72,6 @@ class Result:
     refusals: tuple[Refusal, ...] = ()
     question: Question | None = None
 
-    @property
-    def best_units(self) -> tuple[Unit, ...]:
-        chosen = self.best.units if self.best is not None else ()
-        return tuple(u for u in self.units if u.id in chosen)
-
 
 def best_of(judged: Sequence[Candidate]) -> Candidate | None:
     """The fastest accepted version; with none measured, the one with most units."""

@@ -119,16 +119,6 @@ def with_parents(units: Sequence[Unit], chosen: Iterable[str]) -> tuple[str, ...
     return tuple(u.id for u in units if u.id in wanted)
 
 
-def with_children(units: Sequence[Unit], chosen: Iterable[str]) -> tuple[str, ...]:
-    """The choice with all that rests on it, in sequence. Raises UnitError for an id that no unit has."""
-    wanted = set(chosen)
-    _must_be_known(units, wanted)
-    for unit in units:
-        if not wanted.isdisjoint(unit.parents):
-            wanted.add(unit.id)
-    return tuple(u.id for u in units if u.id in wanted)
-
-
 def _must_be_known(units: Sequence[Unit], chosen: Iterable[str]) -> None:
     known = {u.id for u in units}
     if strange := [c for c in chosen if c not in known]:

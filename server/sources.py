@@ -23,7 +23,7 @@ SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx")
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl")
 _SKIPPED = {"build", "node_modules", "CMakeFiles", "third_party", "external", "venv", "__pycache__"}
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
+QUOTED_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+([\w.]+))", re.MULTILINE)
 # Words that only code around CUDA has. `<<<` alone would match git conflict markers and shell text.
 _CUDA = re.compile(
@@ -96,7 +96,7 @@ def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) 
 
 def named(path: str, text: bytes) -> tuple[bytes, ...]:
     """The quoted includes (for Python: the imports) as written: while they stay the same, so do the files they mean."""
-    pattern = _IMPORT if path.endswith(".py") else _INCLUDE
+    pattern = _IMPORT if path.endswith(".py") else QUOTED_INCLUDE
     return tuple(match.group() for match in pattern.finditer(text))
 
 
@@ -107,7 +107,7 @@ def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[li
             name = (match.group(1) or match.group(2)).decode(errors="replace").split(".")[0]
             yield [os.path.join(here, name + ".py")]
         return
-    for match in _INCLUDE.finditer(content):
+    for match in QUOTED_INCLUDE.finditer(content):
         name = os.fsdecode(match.group(1))
         yield [os.path.normpath(os.path.join(folder, name)) for folder in (here, *folders)]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import posixpath
 import re
 import sys
 from collections.abc import Sequence
@@ -16,8 +15,7 @@ from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.project_file import ProjectError, find_project
 from stitchcuda.server.cli import inputs
 from stitchcuda.server.cli.errors import CannotRun
-
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
+from stitchcuda.server.sources import QUOTED_INCLUDE
 
 
 def project_of(path: str) -> Project:
@@ -41,10 +39,10 @@ def check_scope(contract: Contract, files: Sequence[str]) -> None:
     named = set(contract.scope)
     here = {os.path.basename(path) for path in files}
     for path in files if named else ():
-        text = (inputs.read(path).text or b"").decode(errors="replace")
-        if any(posixpath.basename(header) not in here for header in _INCLUDE.findall(text)):
+        text = inputs.read(path).text or b""
+        if any(os.path.basename(os.fsdecode(header)) not in here for header in QUOTED_INCLUDE.findall(text)):
             return
-        named -= {name for name in named if re.search(rf"(?<!\w){re.escape(_last(name))}(?!\w)", text)}
+        named -= {name for name in named if re.search(rb"(?<!\w)%b(?!\w)" % re.escape(_last(name).encode()), text)}
     if named:
         raise CannotRun(f"scope {', '.join(sorted(named))}: no source of the program mentions a function of that name")
 

@@ -110,7 +110,6 @@ def test_a_unit_that_touches_anothers_text_builds_on_it() -> None:
     assert error.value.missing == {units[1].id: (units[0].id,)}
     assert units[0].id in str(error.value)
     assert versions.with_parents(units, [units[1].id]) == (units[0].id, units[1].id)
-    assert versions.with_children(units, [units[0].id]) == (units[0].id, units[1].id)
     assert versions.compose(BASE, units, [units[2].id]) == {"a.cu": b"one\r\n+two\r\nthree\r\n"}
 
 
