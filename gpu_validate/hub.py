@@ -20,11 +20,13 @@ from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.gpu_validate.bounds import Measured, bound_results
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
 from stitchcuda.gpu_validate.cache_folder import cache_folder
+from stitchcuda.gpu_validate.element_types import element_types
 from stitchcuda.gpu_validate.figures import FIGURES, Figures, chosen_statistic, figures_of
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Side, latency
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
 from stitchcuda.gpu_validate.limits import limits_of
+from stitchcuda.gpu_validate.observe.contents import kinds
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
@@ -233,7 +235,13 @@ class Hub:
         if self._results is None:
             observe, tolerance = self.project.observe, self.contract.tolerance
             self._results = observe_baseline(
-                self.room(built), self._cases, observe, tolerance, delays=self._options.delays, told=self.tell
+                self.room(built),
+                self._cases,
+                observe,
+                tolerance,
+                delays=self._options.delays,
+                told=self.tell,
+                kinds=lambda full: kinds(full.reads, self.contract, element_types(full, self.analysis())),
             )
         return self._results
 

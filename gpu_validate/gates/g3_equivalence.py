@@ -8,13 +8,14 @@ not read what nobody wrote), and on request with the work of one stream after an
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.proof.model import Declared
-from stitchcuda.gpu_validate.observe.shown import Compared, Expectation, Shown, against, expectation
+from stitchcuda.gpu_validate.observe.contents import Kind, without_contents
+from stitchcuda.gpu_validate.observe.shown import Compared, Expectation, Shown, against, by_contents, expectation
 from stitchcuda.gpu_validate.runs import Case, Room
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.trace.session import Delay, TraceRequest
@@ -25,7 +26,10 @@ CANDIDATE_RUNS = 3
 _DELAY_SECONDS = 2.0  # that all delays of one run add up to, about
 _LEAST_DELAY, _MOST_DELAY = 20, 5000  # microseconds before one operation
 _FINDINGS = 8
+_BUFFERS = 16  # told in the evidence
+_LARGEST = ("different", "max_absolute", "max_relative")
 TIMING, FULL = TraceRequest("timing"), TraceRequest("full")
+KindsOf = Callable[[Trace], Sequence[Kind]]  # what the reads of a full trace of the original hold
 
 
 @dataclass(frozen=True)
@@ -64,14 +68,17 @@ def observe_baseline(
     *,
     delays: bool = False,
     told: Callable[[str], None] = lambda _: None,
+    kinds: KindsOf = lambda trace: [Kind()] * len(trace.reads),
 ) -> BaselineResults:
     """Runs the original. Raises Cancelled."""
     observed: list[Observed] = []
+    contents = by_contents(observe, tolerance)
     for case in all_cases:
         runs = []
         for k in range(BASELINE_RUNS):
             told(f"running the original {k + 1}/{BASELINE_RUNS} {case.name}".strip())
-            runs.append(room.run_with_memory(TIMING if k == 1 else FULL, case))  # two full ones: counts may vary
+            request = _keeping(TIMING if k == 1 else FULL, contents)  # two full ones: counts may vary
+            runs.append(room.run_with_memory(request, case))
             problem = _cannot_serve(runs[-1])
             if problem:
                 break
@@ -81,7 +88,8 @@ def observe_baseline(
             continue
         if problem:
             return BaselineResults(tuple(observed), problem)
-        expected = expectation(runs, observe, tolerance)
+        expected = expectation(runs, observe, tolerance, kinds)
+        runs = [_light(run) for run in runs]
         if expected.faults:
             return BaselineResults(tuple(observed), expected.faults[0])
         found = [
@@ -97,10 +105,12 @@ def observe_baseline(
 
 def _probe(room: Room, one: Observed, delays: bool, told: Callable[[str], None]) -> Observed:
     """Runs the baseline under poison and delays. Where it varies itself, that is a finding and shows nothing of a candidate."""
+    contents = bool(one.expected.references)
     requests = {"poisoned memory": TraceRequest("timing", poison=True)}
     full = one.runs[0].trace
     if delays and full is not None:
         requests |= {f"delays in stream {s}": r for s, r in delay_requests(full).items()}
+    requests = {name: _keeping(request, contents) for name, request in requests.items()}
     probes, findings = {}, list(one.findings)
     for name, request in requests.items():
         told(f"running the original with {name}")
@@ -148,12 +158,14 @@ def equivalence(
     full: Trace | None = None
     done: list[tuple[str, Compared]] = []
     for observed in baseline.observed:
-        plan = [("", FULL), *[("", TIMING)] * (CANDIDATE_RUNS - 1), *observed.probes.items()]
+        contents = bool(observed.expected.references)
+        plan = [("", FULL), *[("", TIMING)] * (CANDIDATE_RUNS - 1)]
+        plan = [*((name, _keeping(request, contents)) for name, request in plan), *observed.probes.items()]
         for name, request in plan:
             told(f"running the version {name or observed.case.name}".strip())
             shown = room.run_with_memory(request, observed.case)
-            if full is None and request is FULL:
-                full = shown.trace
+            if full is None and request.mode == "full" and shown.trace is not None:
+                full = without_contents(shown.trace)
             if lacks_memory(observed.expected, shown):
                 reason = "the GPU had no memory left for the version, twice: another process may hold it"
                 return Equivalence(_result(GateState.INCONCLUSIVE, reason, done, baseline), full)
@@ -205,7 +217,32 @@ def _result(
     if done:
         least = min((c for _, c in done), key=lambda c: c.compared)
         evidence |= {"compared": dict(least.counts), "masked": least.masked, "words": least.words}
+        evidence |= _numbers(done)
     return GateResult("G3", state, reason, evidence, (*findings[:_FINDINGS], *baseline.findings[:_FINDINGS]))
+
+
+def _numbers(done: Sequence[tuple[str, Compared]]) -> dict[str, Any]:
+    """The reads whose numbers were compared, each with the largest differences of all runs; the worst ones of many."""
+    worst: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for _, compared in done:
+        for one in compared.buffers:
+            key = (one["read"], one["elements"], one["dtype"])
+            before = worst.setdefault(key, dict(one))
+            for name in _LARGEST:
+                if name in one:
+                    before[name] = max(before[name], one[name])
+    if not worst:
+        return {}
+    listed = sorted(worst.values(), key=lambda b: (-b.get("max_relative", 0.0), b["read"]))
+    return {"buffers": listed[:_BUFFERS], "buffers_by_contents": len(listed)}
+
+
+def _keeping(request: TraceRequest, contents: bool) -> TraceRequest:
+    return replace(request, contents=True) if contents else request
+
+
+def _light(run: Shown) -> Shown:
+    return run if run.trace is None else replace(run, trace=without_contents(run.trace))
 
 
 def _cannot_serve(run: Shown) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.proof.model import Declared, May
+from stitchcuda.gpu_validate.observe.contents import Kind, Reference, references
 from stitchcuda.gpu_validate.observe.files import WrittenFile
+from stitchcuda.gpu_validate.observe.numbers import Answer
 from stitchcuda.gpu_validate.observe.reads import Expected, ReadState, compare_reads, expect
 from stitchcuda.gpu_validate.observe.text import Template, TextDifference, TextResult, compare, learn
 from stitchcuda.gpu_validate.observe.work import Work, changed_work, work_of
@@ -59,12 +62,14 @@ class Expectation:
     errors: frozenset[tuple[str, int]]  # API calls that fail in the baseline as well
     tolerance: Tolerance
     left_behind: int = 0  # processes that are there still when the program has ended
+    references: tuple[Reference, ...] = ()  # of the reads, when contents are compared
     faults: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Compared:
-    """`failures` are differences; `unknown` what could not be decided; `compared` counts numbers, files and buffers."""
+    """`failures` are differences; `unknown` what could not be decided; `compared` counts numbers, files and buffers. `buffers` is
+    the evidence for each read whose numbers were compared, with its number in `read` (from 1)."""
 
     failures: tuple[GateFinding, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -72,10 +77,22 @@ class Compared:
     masked: int = 0
     words: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
+    buffers: tuple[Mapping[str, Any], ...] = ()
 
 
-def expectation(runs: Sequence[Shown], observe: ObserveSection, tolerance: Tolerance) -> Expectation:
-    """Raises ValueError without a run and `re.error` for a bad `[observe] ignore`."""
+def by_contents(observe: ObserveSection, tolerance: Tolerance) -> bool:
+    """Whether what copies bring to the host is compared number by number where it differs."""
+    return observe.buffers == "host" and tolerance.mode != "bitwise"
+
+
+def expectation(
+    runs: Sequence[Shown],
+    observe: ObserveSection,
+    tolerance: Tolerance,
+    kinds: Callable[[Trace], Sequence[Kind]] = lambda trace: [Kind()] * len(trace.reads),
+) -> Expectation:
+    """`kinds` says what the reads of a full trace of the baseline hold. Raises ValueError without a run and `re.error` for a bad
+    `[observe] ignore`."""
     if not runs:
         raise ValueError("no run of the baseline")
     faults = [f"the baseline {run.ended.describe()}" for run in runs if run.broken]
@@ -88,29 +105,37 @@ def expectation(runs: Sequence[Shown], observe: ObserveSection, tolerance: Toler
     if observe.files and not faults and not any(run.files for run in runs):
         faults.append(f"the original writes no file that [observe] files names ({', '.join(observe.files)})")
     traces = [run.trace for run in runs if run.trace is not None]
+    reads = expect([t.reads for t in traces]) if observe.buffers == "host" else None
+    full = next((t for t in traces if t.mode == "full"), None)
+    kept: tuple[Reference, ...] = ()
+    if by_contents(observe, tolerance) and reads is not None and not reads.problem and full is not None and not faults:
+        kept = references([t.reads for t in traces], kinds(full))
     return Expectation(
         code=runs[0].ended.code,
         stdout=learn([_text(r.ended.stdout) for r in runs], tolerance, observe.ignore) if observe.stdout else None,
         stderr=learn([_text(r.ended.stderr) for r in runs], tolerance, observe.ignore),
         files={name: _file(name, runs, observe, tolerance) for name in sorted({n for r in runs for n in r.files})},
-        reads=expect([t.reads for t in traces]) if observe.buffers == "host" else None,
+        reads=reads,
         work=tuple(work_of(t) for t in traces if t.mode == "full" and not t.dropped),
         errors=frozenset((c.api, c.status) for t in traces for c in t.calls if c.status),
         tolerance=tolerance,
         left_behind=max(run.ended.left_behind for run in runs),
+        references=kept,
         faults=tuple(dict.fromkeys(faults)),
     )
 
 
 def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool = False) -> Compared:
     """Compares one run of the candidate with the baseline. In a `timed` run, which records device operations, other work than in
-    the checked runs is no difference (there are many of these runs, and few of the baseline's were counted) but no pass."""
+    the checked runs is no difference (there are many of these runs, and few of the baseline's were counted) but no pass; contents
+    are not kept in it, so that a buffer that differs must be one that was found near before."""
     if run.broken:
         return Compared((GateFinding(f"the program {run.ended.describe()}; the baseline ends with {wanted.code}"),))
     failures: list[GateFinding] = []
     unknown = [run.problem] if run.problem else []
     compared = masked = words = 0
     counts: dict[str, int] = {}
+    buffers: list[Mapping[str, Any]] = []
     if run.ended.code != wanted.code:
         failures.append(GateFinding(f"the program {run.ended.describe()}; the baseline ends with {wanted.code}"))
     if run.ended.left_behind > wanted.left_behind:  # what they still do is in no time and no result (row 1)
@@ -131,8 +156,11 @@ def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool 
         if missing or run.trace is None:
             unknown.append(missing)
         else:
-            read_count = _judge_reads(wanted, run.trace, declared, failures, unknown)
-            masked += sum(digest is None for _, digest in wanted.reads.reads)
+            read_count = _judge_reads(wanted, run.trace, declared, failures, unknown, buffers, timed)
+            masked += sum(
+                digest is None and not (k < len(wanted.references) and wanted.references[k].usable and not timed)
+                for k, (_, digest) in enumerate(wanted.reads.reads)
+            )
             compared, counts["buffers"] = compared + read_count, read_count
     elif wanted.work and (run.trace is None or run.trace.dropped):
         unknown.append("the tracer brought nothing whole back from the candidate's run, so that its work is not known")
@@ -142,7 +170,7 @@ def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool 
             unknown += changes
         else:
             failures += map(GateFinding, changes)
-    return Compared(tuple(failures), tuple(dict.fromkeys(unknown)), compared, masked, words, counts)
+    return Compared(tuple(failures), tuple(dict.fromkeys(unknown)), compared, masked, words, counts, tuple(buffers))
 
 
 def _judge_text(
@@ -197,14 +225,35 @@ def _judge_files(wanted: Expectation, run: Shown, failures: list[GateFinding], u
 
 
 def _judge_reads(
-    wanted: Expectation, trace: Trace, declared: Declared, failures: list[GateFinding], unknown: list[str]
+    wanted: Expectation,
+    trace: Trace,
+    declared: Declared,
+    failures: list[GateFinding],
+    unknown: list[str],
+    buffers: list[Mapping[str, Any]],
+    timed: bool,
 ) -> int:
     assert wanted.reads is not None
-    result = compare_reads(wanted.reads, trace.reads, declared.copies is not May.SAME)
+    digests = [digest for _, digest in wanted.reads.reads]
+
+    def agrees(expected: int, found: int) -> Answer | None:
+        if not wanted.references:
+            return None
+        reference, read = wanted.references[expected], trace.reads[found]
+        if digests[expected] is None and (timed or not reference.usable):
+            return None  # it varies in the baseline as well
+        if timed and read.digest not in reference.digests and read.digest not in reference.answers:
+            return Answer(None, "brought contents in a timed run that no run brought whose contents were compared")
+        answer = reference.answer(read, wanted.tolerance)
+        if answer.evidence:
+            buffers.append({"read": found + 1, **answer.evidence})
+        return answer
+
+    result = compare_reads(wanted.reads, trace.reads, declared.copies is not May.SAME, agrees)
     if result.state is ReadState.DIFFERENT:
         site = next((s for c in trace.calls if 0 <= result.at < len(trace.reads)
                      and c.index == trace.reads[result.at].call for s in c.sites), None)  # fmt: skip
-        if wanted.tolerance.mode == "bitwise" or result.at < 0:
+        if wanted.tolerance.mode == "bitwise" or result.at < 0 or result.by_contents:
             failures.append(GateFinding(result.detail, site.path if site else "", site.line if site else 0))
         else:
             unknown.append(

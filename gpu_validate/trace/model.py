@@ -6,7 +6,8 @@ latency.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import builtins
+from dataclasses import dataclass, field
 
 SCHEMA = 1
 NOT_RETURNED = -1  # status of a call that the program was still in when it ended
@@ -78,12 +79,14 @@ class DeviceOp:
 class HostRead:
     """What one device-to-host copy brought, as a digest of the bytes once the host could rely on them. `call` is the copy's
     index (a captured copy has one read for each launch of its graph); `digest` is "" when the contents could not be read in
-    time. `nanoseconds` is what reading them cost the program."""
+    time. `nanoseconds` is what reading them cost the program. `contents` are the bytes themselves, rows without gaps, when the run
+    was asked to keep them and there was room; they are never part of the JSON form."""
 
     call: int
     bytes: int
     digest: str
     nanoseconds: int = 0
+    contents: builtins.bytes | None = field(default=None, repr=False, compare=False, metadata={"json": False})
 
 
 @dataclass(frozen=True)

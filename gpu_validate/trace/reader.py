@@ -6,11 +6,12 @@ import mmap
 import re
 from bisect import bisect_right, insort
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from stitchcuda.gpu_validate.trace.model import NOT_RETURNED, Call, CallSite, DeviceOp, HostRead, Trace, TracedStream
 from stitchcuda.gpu_validate.trace.records import (
     CAPTURED,
+    CONTENTS,
     DEVICE,
     DRIVER,
     DRIVER_BIT,
@@ -42,20 +43,34 @@ def read_trace(memory: mmap.mmap | bytes, mode: str, start: int, end: int) -> Tr
     with memoryview(memory) as view:
         try:
             processes, dropped = read_records(view)
+            # Processes share neither streams nor memory, so one trace can tell one of them: the one that did the most.
+            chosen = max(processes, key=lambda p: (len(processes[p].calls), -p), default=0)
+            contents = _contents(view, processes[chosen]) if processes else {}
         except Damaged:
             return None
     if not processes:
         return Trace(
             mode, 0, 0, end - start, problems=("no process of the program used CUDA, or the driver loaded no tracer",)
         )
-    # Processes share neither streams nor memory, so one trace can tell one of them: the one that did the most.
-    chosen = max(processes, key=lambda p: (len(processes[p].calls), -p))
     others = sum(1 for p in processes if p != chosen and processes[p].calls)
     problems = [f"{others} more of the program's processes used CUDA; the trace tells one"] if others else []
-    return _trace(processes[chosen], mode, start, end, dropped, problems)
+    return _trace(processes[chosen], mode, start, end, dropped, problems, contents)
 
 
-def _trace(process: Process, mode: str, start: int, end: int, dropped: int, problems: list[str]) -> Trace:
+Contents = Mapping[tuple[int, int], bytes]  # by place in the file and size
+
+
+def _contents(view: memoryview, process: Process) -> Contents:
+    """The kept contents of the process. Raises Damaged when there is more of them than can have been kept."""
+    places = {(r.contents, r.size) for r in process.reads if r.contents}
+    if sum(size for _, size in places) > CONTENTS or any(at + size > len(view) for at, size in places):
+        raise Damaged
+    return {(at, size): bytes(view[at : at + size]) for at, size in places}
+
+
+def _trace(
+    process: Process, mode: str, start: int, end: int, dropped: int, problems: list[str], contents: Contents
+) -> Trace:
     process.calls.sort(key=lambda call: call[1].number)
     calls = _calls(process, start, end)
     hanging = [c for c, (_, raw) in zip(calls, process.calls, strict=True) if not raw.state & RETURNED]
@@ -68,7 +83,7 @@ def _trace(process: Process, mode: str, start: int, end: int, dropped: int, prob
         end - start,
         tuple(calls),
         _ops(process, calls, start),
-        _reads(process, calls),
+        _reads(process, calls, contents),
         process.texts.get((DEVICE, process.device), ""),
         dropped,
         tuple(dict.fromkeys(problems)),
@@ -184,9 +199,12 @@ def _ops(process: Process, calls: Sequence[Call], start: int) -> tuple[DeviceOp,
     return tuple(sorted(ops, key=lambda op: (op.start, op.end)))
 
 
-def _reads(process: Process, calls: Sequence[Call]) -> tuple[HostRead, ...]:
+def _reads(process: Process, calls: Sequence[Call], contents: Contents) -> tuple[HostRead, ...]:
     """What was read, in the order of the calls; copies whose contents could not be read in time have no digest."""
-    reads = [HostRead(r.call, r.size, r.digest.hex(), r.nanoseconds) for r in process.reads]
+    reads = [
+        HostRead(r.call, r.size, r.digest.hex(), r.nanoseconds, contents.get((r.contents, r.size)))
+        for r in process.reads
+    ]
     seen = {r.call for r in reads}
     reads += [HostRead(c.index, c.bytes, "") for c in calls if _brings(c) and c.index not in seen]
     return tuple(sorted(reads, key=lambda r: r.call))

@@ -9,6 +9,8 @@ from typing import NamedTuple
 
 MAGIC = b"stitchT1"
 DATA = 4096
+CAPACITY = 2 << 30  # bytes of address space for records; memory is taken only for what is written
+CONTENTS = 1 << 30  # and for the contents of reads, behind them
 CHUNK_BYTES = 64 << 10
 MOST_RECORDS = 3_000_000  # of a run: reading one takes about a kilobyte of memory
 CAPTURED, RETURNED = 1, 2
@@ -32,7 +34,7 @@ _LAUNCH = struct.Struct("<4xIQ8I")
 _STACK = struct.Struct("<4xIQ")
 _FRAME = struct.Struct("<I4xQ")
 _OP = struct.Struct("<4xIQQIIIIQQI4x")
-_READ = struct.Struct("<4xIQQ16s")
+_READ = struct.Struct("<4xIQQ16sQ")
 _STREAM = struct.Struct("<4xIII")
 
 
@@ -85,6 +87,7 @@ class RawRead(NamedTuple):
     call: int
     size: int
     digest: bytes
+    contents: int  # where they are in the file; 0: not kept
 
 
 class RawStream(NamedTuple):

@@ -22,9 +22,9 @@ from pathlib import Path
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.trace.reader import read_trace
-from stitchcuda.gpu_validate.trace.records import DATA, MAGIC
+from stitchcuda.gpu_validate.trace.records import CAPACITY, CONTENTS, DATA, MAGIC
 
-CAPACITY = 2 << 30  # bytes of address space; memory is taken only for what is written
+SIZE = CAPACITY + CONTENTS  # of the file, in every run
 FIRST_DESCRIPTOR = 100  # high, so that it is the same number in every run as a rule
 MODES = ("timing", "full")
 MAX_DELAYS = 64
@@ -46,12 +46,14 @@ class Delay:
 class TraceRequest:
     """`mode`: "timing" or "full". `poison` fills new device memory with a pattern before the program can use it. `operations`
     records device operations in timing mode as well (0.3 microseconds a launch, benchmarks/tracer.py), so that the trace has
-    the time that the device was busy. Runs in full mode, with delays or with poison are never used for times."""
+    the time that the device was busy. `contents` keeps what copies brought to the host beside its digest, up to `CONTENTS` bytes of a
+    run, the same contents once. Runs in full mode, with delays, poison or contents are never used for times."""
 
     mode: str
     delays: tuple[Delay, ...] = ()
     poison: bool = False
     operations: bool = False
+    contents: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -92,9 +94,9 @@ def run_traced(
         end = time.monotonic_ns()
         if ended.not_started:
             return ended, None
-        if os.fstat(descriptor).st_size < CAPACITY:
+        if os.fstat(descriptor).st_size < SIZE:
             return ended, None
-        with mmap.mmap(descriptor, CAPACITY, prot=mmap.PROT_READ) as memory:
+        with mmap.mmap(descriptor, SIZE, prot=mmap.PROT_READ) as memory:
             return ended, read_trace(memory, request.mode, start, end)
 
 
@@ -111,7 +113,7 @@ def _channel(request: TraceRequest) -> Iterator[int]:
     finally:
         os.close(first)
     try:
-        os.ftruncate(descriptor, CAPACITY)
+        os.ftruncate(descriptor, SIZE)
         if hasattr(os, "memfd_create"):  # a program that cut the file while it is read would end this process
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         os.pwrite(descriptor, _configuration(request), 0)
@@ -123,11 +125,13 @@ def _channel(request: TraceRequest) -> Iterator[int]:
 def _configuration(request: TraceRequest) -> bytes:
     """`Header` of native/wire.h."""
     head = struct.pack(
-        "<8sQQQIIII",
+        "<8sQQQQQIIII",
         MAGIC,
         CAPACITY,
         DATA,
         0,
+        CAPACITY if request.contents else 0,
+        SIZE,
         MODES.index(request.mode),
         0x100 | POISON if request.poison else 0,
         int(request.operations),

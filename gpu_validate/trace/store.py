@@ -74,6 +74,8 @@ def from_json(value: Any) -> Trace:
 def _sparse(item: Any) -> dict[str, Any]:
     result = {}
     for field in dataclasses.fields(item):
+        if not field.metadata.get("json", True):
+            continue
         value = getattr(item, field.name)
         if value != field.default:
             result[field.name] = list(value) if isinstance(value, tuple) else value
@@ -81,6 +83,8 @@ def _sparse(item: Any) -> dict[str, Any]:
 
 
 def _made(kind: type[T], entry: Mapping[str, Any]) -> T:
+    if "contents" in entry:
+        raise TypeError("contents are never part of it")
     return kind(**{name: tuple(item) if isinstance(item, list) else item for name, item in entry.items()})
 
 

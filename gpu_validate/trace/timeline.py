@@ -36,6 +36,7 @@ from stitchcuda.analysis.program.ir import ApiKind, Program, Site
 from stitchcuda.gpu_validate.trace.model import Call, Trace
 
 MAX_OPS = 4000  # the sets of ordered ops grow with the square of it
+TOO_LONG = f"only the first {MAX_OPS} operations are looked at"  # what a cut says of a longer trace
 
 Effects = Callable[[str], Sequence[tuple[frozenset[Mode], Certainty]] | None]
 """For a kernel, how it uses each of its pointer parameters and whether it always does; None when that is not known."""
@@ -137,7 +138,7 @@ class _Builder:
             if kind is None:
                 continue
             if len(self._ops) >= MAX_OPS:
-                self._cuts.append(Cut(_site(call), f"only the first {MAX_OPS} operations are looked at"))
+                self._cuts.append(Cut(_site(call), TOO_LONG))
                 break
             self._switch_to(call.thread)
             self._add(call, kind)

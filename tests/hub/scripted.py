@@ -28,13 +28,16 @@ from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRe
 from stitchcuda.gpu_validate.trace.session import TraceRequest
 
 GOOD = """
-import hashlib, json, os, sys, time
+import hashlib, json, os, random, struct, sys, time
 size, seed = (sys.argv[1:] + ["8", "1"])[:2]
 poison, delayed = os.environ["SCRIPT_POISON"] == "1", os.environ["SCRIPT_DELAY"]
 home = os.environ["HOME"]
 gpu = {"reads": [], "kernels": [], "failing": []}
 def kernel(name, stream=0): gpu["kernels"].append([name, stream])
-def read(value): gpu["reads"].append(str(value))
+def read(value): gpu["reads"].append([str(value), ""])
+def bring(form, *values):
+    data = struct.pack(f"<{len(values)}{form}", *values)
+    gpu["reads"].append([hashlib.sha256(data).hexdigest(), data.hex()])
 def end(code=0):
     with open(os.path.join(home, "trace.json"), "w") as file: json.dump(gpu, file)
     sys.exit(code)
@@ -133,9 +136,10 @@ def _trace(gpu: Mapping[str, list[Any]], request: TraceRequest) -> Trace:
 
     for name, stream in gpu["kernels"]:
         call("cudaLaunchKernel", "kernel", name, int(stream))
-    for value in gpu["reads"]:
+    for value, data in gpu["reads"]:
         call("cudaMemcpy", "copy", copy_kind="d2h")
-        reads.append(HostRead(calls[-1].index, 8, value))
+        contents = bytes.fromhex(data) if data and request.contents else None
+        reads.append(HostRead(calls[-1].index, len(data) // 2 or 8, value, contents=contents))
     for api in gpu["failing"]:
         call(api, "", status=9)
     end = 1_000_000 * (len(calls) + 1)

@@ -2,7 +2,7 @@
 //
 // A copy that returns when it is done is hashed as it returns. Any other waits in a list until a wait of the host covers it:
 // a wait for its stream, for the device, or for an event that was recorded after it. What is never covered, or may have been
-// overwritten before, gets no digest.
+// overwritten before, gets no digest. The contents themselves are kept beside it when the reader asks for them.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // What the tracer and its reader (reader.py) agree on: one shared file, mapped by both.
 //
-// The file starts with `Header`, filled in by the reader before the program starts; from `DATA` on it holds chunks. A chunk
-// belongs to one thread of one process, so records are written without locks, and because the memory is shared, whatever was
-// written survives however the program ends. All numbers are little-endian; every record is a multiple of 8 bytes.
+// The file starts with `Header`, filled in by the reader before the program starts; from `DATA` on it holds chunks, and behind
+// them, from `capacity` on, the contents of reads. A chunk belongs to one thread of one process, so records are written without
+// locks, and because the memory is shared, whatever was written survives however the program ends. All numbers are
+// little-endian; every record is a multiple of 8 bytes.
 #pragma once
 
 #include <atomic>
@@ -28,9 +29,11 @@ struct Delay {
 
 struct Header {
     char magic[8];
-    std::uint64_t capacity;  // bytes of the whole file
+    std::uint64_t capacity;  // where the room for chunks ends
     std::atomic<std::uint64_t> cursor;  // the first byte that no chunk has taken
     std::atomic<std::uint64_t> dropped;  // records that found no room
+    std::atomic<std::uint64_t> contents;  // the first free byte for contents; 0: they are not kept
+    std::uint64_t contents_end;
     std::uint32_t mode;
     std::uint32_t poison;  // 0, or 0x100 | the byte that new device memory is filled with
     std::uint32_t operations;  // 1: device operations are recorded in timing mode, too
@@ -151,10 +154,11 @@ struct OpRecord {
 
 struct ReadRecord {
     Record head;
-    std::uint32_t nanoseconds;  // what hashing took
+    std::uint32_t nanoseconds;  // what hashing and keeping took
     std::uint64_t index;  // of the copy's call
     std::uint64_t bytes;
     std::uint64_t digest[2];
+    std::uint64_t contents;  // where they are in the file, rows without gaps; 0: they were not kept
 };
 
 enum class StreamOrigin : std::uint32_t { CREATED = 1, PER_THREAD, UNKNOWN };

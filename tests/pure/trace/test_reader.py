@@ -104,11 +104,40 @@ def test_a_call_that_did_not_return_is_told_as_such() -> None:
 def test_a_copy_that_could_not_be_read_has_no_digest() -> None:
     words = NAMES + call(COPY, 0, size=64, target=1, kind=2) + call(COPY, 1, size=64, target=1, kind=2)
     words += call(COPY, 2, size=64, target=1, kind=2, status=1) + call(COPY, 3, size=64, target=1, kind=1)
-    words += record(8, "IQQ16s", 12, 1, 64, bytes(range(16)))
+    words += record(8, "IQQ16sQ", 12, 1, 64, bytes(range(16)), 0)
     trace = read_trace(file((7, 7, words)), "timing", 0, 1000)
     assert trace is not None
     assert [(r.call, r.digest) for r in trace.reads] == [(0, ""), (1, bytes(range(16)).hex())]
     assert reading(trace) == 12
+
+
+def test_contents_are_kept_beside_the_digest_and_never_in_json() -> None:
+    kept = bytes(range(64))
+    where = DATA + CHUNK_BYTES
+    words = NAMES + call(COPY, 0, size=64, target=1, kind=2) + call(COPY, 1, size=64, target=1, kind=2)
+    words += record(8, "IQQ16sQ", 1, 0, 64, bytes(16), where) + record(8, "IQQ16sQ", 1, 1, 64, bytes(16), 0)
+    trace = read_trace(file((7, 7, words)) + kept, "timing", 0, 1000)
+    assert trace is not None
+    assert [read.contents for read in trace.reads] == [kept, None]
+    stored = to_json(trace)
+    assert all("contents" not in read for read in stored["reads"])
+    assert from_json(json.loads(json.dumps(stored))).reads[0].contents is None
+    stored["reads"][0]["contents"] = "x"
+    with pytest.raises(BadTrace, match="contents"):
+        from_json(stored)
+
+
+@pytest.mark.parametrize(
+    "reads",
+    [
+        record(8, "IQQ16sQ", 1, 0, 65, bytes(16), DATA + CHUNK_BYTES),  # beyond the end of the file
+        record(8, "IQQ16sQ", 1, 0, 1 << 62, bytes(16), 1 << 63),
+        b"".join(record(8, "IQQ16sQ", 1, 0, 60_000, bytes(16), at) for at in range(8, 800, 8)),  # more than can be
+    ],
+)
+def test_contents_that_cannot_have_been_kept_are_no_trace(monkeypatch: pytest.MonkeyPatch, reads: bytes) -> None:
+    monkeypatch.setattr("stitchcuda.gpu_validate.trace.reader.CONTENTS", 1 << 20)
+    assert read_trace(file((7, 7, NAMES + reads)) + bytes(64), "timing", 0, 1000) is None
 
 
 def test_threads_are_merged_in_issue_order_and_other_processes_are_told() -> None:
