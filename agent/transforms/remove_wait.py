@@ -256,9 +256,11 @@ class _Search:
         for reliance in reliances(line, _lost(line, without), entry.observed):
             self._blame(line, waits, reliance.op, reliance.work, without, reliance.reason)
         self._unseen_work(entry, waits)
-        self._without_rounds(entry, waits)
         if any(op.site not in self.candidates for op in waits):
             return  # what remains is looked at with these waits back in place
+        self._without_rounds(entry, waits)  # executes the program many times, so it comes late
+        if any(op.site not in self.candidates for op in waits):
+            return
         for wait in waits:
             self._seen_by_host(line, without, wait)
         if all(op.site in self.candidates for op in waits):
