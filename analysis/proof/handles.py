@@ -75,9 +75,16 @@ def _once(side: Side, name: str, piece: Piece, node: Api) -> bool:
     calls = [n for n in calls if any(isinstance(m, Name) and m.name == name for m in walk(n))]
     if [c.kind for c in calls] != [ApiKind.EVENT_CREATE, ApiKind.EVENT_DESTROY]:
         return False
-    first = next(p for p in users if not any(isinstance(n, Declare) and n.name == name for n in side.nodes.get(p, [])))
-    made, ended = (next(p for p in users if c in side.nodes.get(p, [])) for c in calls)
-    return made is first and ended is users[-1] and _block(side, made) == _block(side, ended)
+    used = [p for p in users if not _declares(side, p, name)]
+    made, ended = (next((p for p in used if c in side.nodes.get(p, [])), None) for c in calls)
+    if made is None or ended is None:
+        return False
+    return made is used[0] and ended is used[-1] and _block(side, made) == _block(side, ended)
+
+
+def _declares(side: Side, piece: Piece, name: str) -> bool:
+    nodes = side.nodes.get(piece, [])
+    return bool(nodes) and isinstance(nodes[0], Declare) and nodes[0].name == name
 
 
 def _block(side: Side, piece: Piece) -> tuple[int, ...]:

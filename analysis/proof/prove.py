@@ -33,6 +33,7 @@ from stitchcuda.analysis.proof.quantities import conserved
 from stitchcuda.analysis.proof.resident import resident
 from stitchcuda.analysis.proof.rounds import hands_on, settled
 from stitchcuda.analysis.proof.shapes import shape_of
+from stitchcuda.analysis.proof.sooner import sooner
 from stitchcuda.analysis.proof.surroundings import unfollowed
 from stitchcuda.analysis.proof.waiting import relies
 
@@ -188,6 +189,7 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         account.unknown.append(where(both, first_hiding, what, original=True))
     account.failed += [*copies.failed, *order.failed, *waits.failed]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
+    account.unknown += sooner(both, made, images)
     if not copies.carries:
         account.unknown += both.swapped
     account.pairs += order.pairs
