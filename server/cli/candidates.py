@@ -46,6 +46,7 @@ def against_revision(path: str, revision: str) -> tuple[Version, Version]:
     folder = root if root.is_dir() else root.parent
     if revision.startswith("-"):
         raise CannotRun(f"--against {revision}: not a revision")
+    _git(folder, "rev-parse", "--git-dir", what=f"--against {revision}: {folder} lies in no git repository")
     _git(
         folder,
         "rev-parse",

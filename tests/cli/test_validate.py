@@ -135,6 +135,8 @@ def test_a_revision_against_what_is_there_now(tmp_path: Path) -> None:
     source = tmp_path / "sub" / "main.cu"
     source.parent.mkdir()
     source.write_text(PROGRAM, encoding="utf-8")
+    with pytest.raises(CannotRun, match="lies in no git repository"):
+        candidates.against_revision(str(source), "HEAD")
     git("init", "-q")
     git("add", ".")
     git("commit", "-qm", "one")
