@@ -24,6 +24,7 @@ from stitchcuda.gpu_validate.element_types import element_types
 from stitchcuda.gpu_validate.figures import FIGURES, Figures, chosen_statistic, figures_of
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Side, latency
+from stitchcuda.gpu_validate.gates.traced_races import TracedRaces, TracedRun, traced_races, with_traced_races
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
 from stitchcuda.gpu_validate.limits import limits_of
 from stitchcuda.gpu_validate.observe.contents import kinds
@@ -62,7 +63,7 @@ _BEGINS = {
     "G1": "comparing the order of accesses",
     "G2": "building",
     "G3": "comparing results",
-    "G4": "asking compute-sanitizer",
+    "G4": "comparing the order of the traced runs",
     "G6": "timing",
 }
 _MEASURING_RUNS = 5  # of the original alone
@@ -370,7 +371,11 @@ class _Judgement:
     def _memory(self) -> GateResult:
         before, after = self._need_runs()
         hub = self._hub
-        return hub.tools.memory(
+        traced = self._traced_races(before)
+        if traced.new and not self._all:
+            return with_traced_races(None, traced)
+        hub.tell("asking compute-sanitizer")
+        sanitized = hub.tools.memory(
             hub.builder(),
             before,
             after,
@@ -381,6 +386,15 @@ class _Judgement:
             scratch=hub.scratch,
             cancelled=hub.cancelled,
         )
+        return with_traced_races(sanitized, traced)
+
+    def _traced_races(self, before: Built) -> TracedRaces:
+        hub = self._hub
+        full = self._equivalence.full if self._equivalence else None
+        old = TracedRun(hub.results(before).full, hub.analysis())
+        found = traced_races(old, TracedRun(full, self._after or hub.analysis()))
+        new, told = (tuple(map(self._as_given, findings)) for findings in (found.new, found.told))
+        return replace(found, new=new, told=told)
 
     def _same_launches(self, before: Built) -> bool | None:
         one = self._hub.results(before).full

@@ -118,7 +118,7 @@ def races(
         known = found.get(key)
         if known is None or RANK[known.confidence] < RANK[race.confidence]:
             found[key] = race
-    return _without_implied(timeline, list(found.values()))
+    return without_implied(timeline, list(found.values()))
 
 
 def all_races(
@@ -322,7 +322,8 @@ def _streams(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     return Confidence.POSSIBLE
 
 
-def _without_implied(timeline: Timeline, found: list[Race]) -> list[Race]:
+def without_implied(timeline: Timeline, found: list[Race]) -> list[Race]:
+    """Without pairs that another pair implies (see `races`), by their places."""
     kept = []
     for race in found:
         buffer = memory_key(race.buffer)
