@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import sys
 import threading
 import time
@@ -39,6 +40,9 @@ from stitchcuda.gpu_validate.processes import Ended
 from stitchcuda.gpu_validate.removal import remove_tree
 from stitchcuda.gpu_validate.toolchain import find_nvcc
 from stitchcuda.gpu_validate.version import Version
+
+# what shells and make say of a compiler that is not there: `sh: 1: nvcc: not found`, `make: nvcc: No such file or directory`
+_NO_NVCC = re.compile(r"\bnvcc: (?:command not found|not found|No such file or directory)")
 
 
 class Builder:
@@ -219,10 +223,7 @@ class Builder:
         return not including((Path(p).name for p in changed), (read_text(p) for p in code_files(folder)))
 
     def _why_failed(self, failed: BuildFailed, ended: Ended, transcript: Transcript) -> BuildFailed:
-        missing = self._nvcc is None and (
-            "nvcc: not found" in transcript.text or "nvcc: command not found" in transcript.text
-        )
-        if missing:
+        if self._nvcc is None and _NO_NVCC.search(transcript.text):
             return replace(failed, reason="there is no CUDA compiler on this machine", missing_tool=True)
         if ended.stopped or ended.not_started:
             return replace(failed, reason=f"the build {ended.describe()}", limit=ended.stopped)

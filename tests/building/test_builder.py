@@ -305,3 +305,19 @@ def test_a_tree_without_room_for_its_copies_is_refused(
 def test_copies_do_not_go_into_the_tree_itself(tree: Path) -> None:
     build = Builder(Version(tree), PLAIN, scratch=tree / "scratch", arch="sm_90")
     assert "lies in the program's own folder" in failed(build.build(Version(tree))).reason
+
+
+@pytest.mark.parametrize("compiler", ["nvcc", "cd . && nvcc", "/nowhere/bin/nvcc"])
+def test_a_compiler_that_is_not_there_is_no_fault_of_the_program(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, compiler: str
+) -> None:
+    """With or without a shell: make starts a plain command itself."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("make", "sh"):
+        (tools / name).symlink_to(shutil.which(name) or "")
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.setattr("stitchcuda.gpu_validate.building.builder.find_nvcc", lambda setting="": (None, ""))
+    (tree / "Makefile").write_text(f"app: main.cpp\n\t{compiler} -o app main.cpp\n")
+    failed = builder(tree, tmp_path).build(Version(tree))
+    assert isinstance(failed, BuildFailed) and failed.missing_tool, failed
