@@ -139,7 +139,7 @@ def _apply(arguments: argparse.Namespace) -> int:
     written = applying.apply(record, chosen)
     for path in written:
         print(path)
-    print(f"wrote {len(written)} files; `stitchcuda runs revert {record.name}` takes it back", file=sys.stderr)
+    print(f"files written: {len(written)}; `stitchcuda runs revert {record.name}` takes it back", file=sys.stderr)
     return 0
 
 
@@ -150,7 +150,7 @@ def _revert(arguments: argparse.Namespace) -> int:
     written = applying.revert(record)
     for path in written:
         print(path)
-    print(f"gave {len(written)} files their original bytes back", file=sys.stderr)
+    print(f"files with their original bytes again: {len(written)}", file=sys.stderr)
     return 0
 
 
@@ -164,8 +164,8 @@ def _replay(arguments: argparse.Namespace) -> int:
         return 0 if same else 1
     for r in done:
         what = f"differs in {', '.join(r.differing)}" if r.differing else "same bytes"
-        print(f"{r.made.digest}  {len(r.made.units)} units  {what}")
-    print(f"{len(done)} versions made again from {record.folder}", file=sys.stderr)
+        print(f"{r.made.digest}  units: {len(r.made.units)}  {what}")
+    print(f"versions made again: {len(done)}, from {record.folder}", file=sys.stderr)
     return 0 if same else 1
 
 
