@@ -46,7 +46,7 @@ def unfollowed(program: Program, functions: Iterable[str], sources: Mapping[str,
                 yield f"`{node.name}`: others use this memory", function.path, function.base + node.span[0]
             elif isinstance(node, Try) and _works(program, node.body):
                 for handler in node.handlers:
-                    if not _ends(function, handler) or _works(program, handler):
+                    if not ends(function, handler) or _works(program, handler):
                         what = "the program goes on when an exception is handled here, which is not followed"
                         yield what, function.path, function.base + handler.span[0]
     seen = set().union(paths, *(program.visible.get(path, frozenset()) for path in paths))
@@ -71,9 +71,11 @@ def _works(program: Program, block: Block) -> bool:
     )
 
 
-def _ends(function: Function, handler: Block) -> bool:
-    """The program is over behind the handler."""
-    last: Stmt | None = handler.body[-1] if handler.body else None
+def ends(function: Function, branch: Stmt) -> bool:
+    """The program is over behind a branch of a function."""
+    last: Stmt | None = branch
+    while isinstance(last, Block):
+        last = last.body[-1] if last.body else None
     if isinstance(last, Return):
         return function.name == "main"
     if isinstance(last, Evaluate) and isinstance(last.expr, Call):

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.order.execute import END
 from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import Api, ApiKind, If, Return, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, side_of
 from stitchcuda.analysis.proof.matching import WAITS, Pairing, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.points import ASKS, HANDOVER, LEAVES, TIME, UNKNOWN
 from stitchcuda.analysis.proof.shapes import shape_of
+from stitchcuda.analysis.proof.surroundings import ends
 from stitchcuda.analysis.rules import wording
 
 WORK = frozenset(
@@ -223,6 +224,11 @@ def _errors(
     for wait, done in _gone(made, work):
         if not (old.checked(wait) or questions):
             continue
+        stands = old.statement(wait.site)
+        returned = stands is not None and _returns(stands, both.before.program.functions[wait.function].name)
+        if returned and not all(_covered_here(both, other, wait, number) for number in _members(made.images(done))):
+            what = f"the status of this `{wait.api}` goes to the caller, which may act on it, and it is gone"
+            found.unknown.append(where(both, wait, what, original=True))
         for number in _members(made.images(done)):
             covers = [w for w in other.ops if w.waits >> number & 1 and not other.before[w.id] >> number & 1]
             unchecked = next((w for w in covers if not new.checked(w)), None)
@@ -231,6 +237,43 @@ def _errors(
             what = f"errors of {wording.operation(other.ops[number])} come up here, where nobody looks at the status"
             found.failed.append(where(both, unchecked, what))
             break
+
+
+def _covered_here(both: Correspondence, other: Timeline, wait: Op, work: int) -> bool:
+    """A later wait in the same run of the same function has the same status."""
+    calls = tuple(both.site(c) for c in wait.calls)
+    new = Texts(both, original=False)
+    return any(
+        w.waits >> work & 1
+        and w.function == wait.function
+        and w.calls == calls
+        and w.iteration == wait.iteration
+        and set(w.conditions) <= set(wait.conditions)
+        and new.checked(w)
+        for w in other.ops
+    )
+
+
+def _gives_up(both: Correspondence, question: Op) -> bool:
+    """All that depends on the answer is whether the program ends here."""
+    program = both.after.program
+    function = program.functions[question.function]
+    for node in walk(function.body) if function.body is not None else ():
+        if isinstance(node, If) and any(
+            isinstance(n, Api) and n.span == question.site.span for n in walk(node.condition)
+        ):
+            return node.otherwise is None and ends(function, node.then)
+    found = Texts(both, original=False).statement(question.site)
+    if found is None:
+        return False
+    shape = shape_of(program, *found)
+    return bool(shape.check) and not _returns(found, function.name)
+
+
+def _returns(statement: tuple[Side, Piece], function: str) -> bool:
+    """A check hands the status to the caller, which may act on it."""
+    side, piece = statement
+    return function != "main" and any(isinstance(n, Return) for n in side.nodes.get(piece, []))
 
 
 def _asked(line: Timeline, work: int, questions: list[Op]) -> bool:
@@ -269,7 +312,9 @@ def _point(
             what = f"the program may end here ({name}) before errors of {work} are reported"
             found.failed.append(where(both, op, what))
     elif reason == ASKS:
-        return  # a later question or wait reports it: `_errors`
+        if not _gives_up(both, op):  # else a later question or wait reports it: `_errors`
+            what = f"`{name}` may say something else here, as {work} may still be running, and the program acts on it"
+            found.unknown.append(where(both, op, what))
     elif reason == TIME:
         what = f"`{name}` takes a time here, and {work} may still be running: another time is measured"
         found.failed.append(where(both, op, what))
