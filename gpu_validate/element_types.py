@@ -98,7 +98,11 @@ class _Source:
     def _variables(self, function: Function) -> Mapping[str, TypeRef | None]:
         """By name; None for a name that stands for several types."""
         out: dict[str, TypeRef | None] = {}
-        for module in self._analysis.program.modules.values():
+        program = self._analysis.program
+        visible = program.visible.get(function.path, frozenset({function.path}))
+        # In a member function a name may be a member's, which hides a global of that name.
+        modules = [] if function.record else [program.modules[path] for path in visible if path in program.modules]
+        for module in modules:
             for declared in module.globals:
                 _put(out, declared.name, declared.type)
         own: dict[str, TypeRef | None] = {}

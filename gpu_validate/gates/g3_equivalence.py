@@ -14,7 +14,7 @@ from typing import Any
 from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.proof.model import Declared
-from stitchcuda.gpu_validate.observe.contents import Kind, without_contents
+from stitchcuda.gpu_validate.observe.contents import Kind, forgotten, kept_bytes, without_contents
 from stitchcuda.gpu_validate.observe.shown import Compared, Expectation, Shown, against, by_contents, expectation
 from stitchcuda.gpu_validate.runs import Case, Room
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -26,6 +26,7 @@ CANDIDATE_RUNS = 3
 _DELAY_SECONDS = 2.0  # that all delays of one run add up to, about
 _LEAST_DELAY, _MOST_DELAY = 20, 5000  # microseconds before one operation
 _FINDINGS = 8
+_KEPT = 4 << 30  # bytes of contents of the original, of all cases
 _BUFFERS = 16  # told in the evidence
 _LARGEST = ("different", "max_absolute", "max_relative")
 TIMING, FULL = TraceRequest("timing"), TraceRequest("full")
@@ -72,7 +73,7 @@ def observe_baseline(
 ) -> BaselineResults:
     """Runs the original. Raises Cancelled."""
     observed: list[Observed] = []
-    contents = by_contents(observe, tolerance)
+    contents, kept = by_contents(observe, tolerance), 0
     for case in all_cases:
         runs = []
         for k in range(BASELINE_RUNS):
@@ -89,6 +90,10 @@ def observe_baseline(
         if problem:
             return BaselineResults(tuple(observed), problem)
         expected = expectation(runs, observe, tolerance, kinds)
+        kept += kept_bytes(expected.references)
+        if kept > _KEPT:  # the first cases keep theirs
+            kept -= kept_bytes(expected.references)
+            expected = replace(expected, references=forgotten(expected.references))
         runs = [_light(run) for run in runs]
         if expected.faults:
             return BaselineResults(tuple(observed), expected.faults[0])

@@ -100,7 +100,8 @@ class Reference:
     def _compared(self, read: HostRead, tolerance: Tolerance) -> Answer:
         if read.contents is None or self.runs is None:
             return Answer(
-                None, "brought other contents than in the baseline, which were not kept: a run keeps 1 GiB of them"
+                None,
+                "brought other contents than in the baseline, which were not kept: there are more than a run (1 GiB) or a validation (4 GiB) keeps",
             )
         if any(len(run) != len(read.contents) for run in self.runs):
             return Answer(False, "has another size than in the baseline")
@@ -119,6 +120,16 @@ def references(runs: Sequence[Sequence[HostRead]], known: Sequence[Kind]) -> tup
         whole = len(kept) == len(different) and "" not in different
         out.append(Reference(frozenset(different) - {""}, tuple(kept) if whole else None, kind))
     return tuple(out)
+
+
+def kept_bytes(kept: Sequence[Reference]) -> int:
+    """How much memory they take: the same contents stand in many reads."""
+    return sum({id(run): len(run) for reference in kept for run in reference.runs or ()}.values())
+
+
+def forgotten(kept: Sequence[Reference]) -> tuple[Reference, ...]:
+    """The references with their contents let go."""
+    return tuple(replace(reference, runs=None) for reference in kept)
 
 
 def without_contents(trace: Trace) -> Trace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from stitchcuda.analysis.contract.types import Contract, TensorSpec, Tolerance
 from stitchcuda.analysis.proof.model import BY_HAND, Declared, May
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
@@ -136,6 +137,12 @@ def test_a_timed_run_may_bring_what_was_found_near_and_nothing_else(tmp_path: Pa
     assert not late.unknown and not late.failures and late.counts["buffers"] == 2
     other = against(expected, room(tmp_path, WRONG).run(timed), BY_HAND, timed=True)
     assert other.unknown
+
+
+def test_contents_of_many_cases_take_only_so_much_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stitchcuda.gpu_validate.gates.g3_equivalence._KEPT", 15)
+    result = judge(tmp_path, FLOATS, NEAR)
+    assert result.state is GateState.INCONCLUSIVE and "were not kept" in result.reason
 
 
 def test_no_trace_that_is_kept_holds_contents(tmp_path: Path) -> None:

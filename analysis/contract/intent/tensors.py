@@ -30,7 +30,7 @@ _SIZE = r"(?:\d{1,9}|[a-z_][a-z0-9_]{0,15})"
 _BRACKETED = rf"[\[(]\s*(?P<list>{_SIZE}(?:\s*[,，x×*]\s*{_SIZE})*)\s*,?\s*[\])]"
 _CROSSED = r"(?P<cross>(?:\d{1,9}|(?<![a-z0-9_])[a-z](?=[x×*]\d))(?:\s?[x×*]\s?\d{1,9})+)(?![a-z0-9_%]|\.\d)"
 _KIND = r"(?P<kind>(?:\b(?:the )?(?:model |network )?(?:inputs?|outputs?|results? tensor)\b)|输入|输出)"
-_NAME = r"(?P<name>(?!(?:is|are|has|shape|of|with|as|a(?!\s*(?:and|,|:|&)\s)|an|the|size|tensor|tensors|in|to|batch|float|double|half|int|image|images|data|and|dtype|dims?|must|should|will|be)\b)[a-z_][a-z0-9_.]{0,31})"
+_NAME = r"(?P<name>(?!(?:inputs?|outputs?|(?:b?float|fp|bf|f|u?int|complex)-?(?:8|16|32|64|128)|is|are|has|shape|of|with|as|a(?!\s*(?:and|,|:|&)\s)|an|the|size|tensor|tensors|in|to|batch|float|double|half|int|image|images|data|and|dtype|dims?|must|should|will|be)\b)[a-z_][a-z0-9_.]{0,31})"
 _SAYS = r"(?:\s*(?:is|are|has|have|of|with|:|=|,|shape[ds]?|size[ds]?|dims?|dimensions?|a|an|the|tensor|tensors|array|batch|images?|data|matrix|and|as|in|be|must|should|will|形状|尺寸|大小|维度|张量|为|是|的|图像|图片|矩阵|数据|数组|一个|形如|一张|一幅|均|都|both|each|all))*"
 _PATTERN = pattern_of(
     rf"{_KIND}(?P<after_kind>{_SAYS}?)\s*(?:[\"'`]?{_NAME}[\"'`]?(?:\s*(?:,|and|&|、|和|与|及)\s*[\"'`]?(?P<second>(?!(?:is|are|of|with)\b)[a-z_][a-z0-9_.]{{0,31}})[\"'`]?(?=\s|[㐀-鿿:]))?)?{_SAYS}\s*{_DTYPE_BEFORE}?\s*(?:{_BRACKETED}|{_CROSSED}){_DTYPE_AFTER}?"
@@ -40,6 +40,9 @@ _NEXT = pattern_of(
 )
 _NAMED_SHAPE = pattern_of(
     rf"(?<![a-z0-9_.]){_NAME}\s*(?::|=|is|has shape|of shape|为|是|的形状(?:为|是))\s*{_DTYPE_BEFORE}?\s*[\[(]\s*(?P<list>{_SIZE}(?:\s*[,，]\s*{_SIZE})+)\s*[\])]{_DTYPE_AFTER}?"
+)
+_TYPE_ONLY = pattern_of(
+    rf"(?P<kind>\b(?:outputs?|results? tensor)\b|输出)(?:\s*[\"'`]?{_NAME}[\"'`]?)?{_SAYS}{_DTYPE_AFTER}"
 )
 _SIDE_AFTER = pattern_of(r"\s*(?:as |作为|是|为)?(?:the |an? )?(inputs?|outputs?|输入|输出)")
 _SPLIT = pattern_of(r"\s*[,，]\s*|(?<=\d)\s*[x×*]\s*|\s*[x×*]\s*(?=\d)")
@@ -58,6 +61,12 @@ def read_tensors(reading: Reading) -> tuple[list[Found[TensorSpec]], list[Found[
             _add(reading, following, side)
             last = following
         position = max(last.end(), match.start() + 1)
+    for match in list(reading.matches(_TYPE_ONLY)):
+        span = _span(match)
+        if not outputs:  # one that has a shape was said more exactly
+            reading.take(span)
+            name = reading.raw[match.start("name") : match.end("name")] if match["name"] else "output"
+            outputs.append(Found(TensorSpec(name, None, _dtype(match)), span))
     for match in list(reading.matches(_NAMED_SHAPE)):
         span = _span(match)
         reading.take(span)
