@@ -38,7 +38,11 @@ def probe(nvcc_setting: str = "") -> tuple[Capability, ...]:
         _gpu,
         lambda: _cupti(nvcc),
         lambda: _sanitizer(nvcc),
-        lambda: _package("cupy", _CUPY_PACKAGES, "comparing large buffers within a tolerance on the GPU: numpy or Python does it, slower or not at all"),
+        lambda: _package(
+            "cupy",
+            _CUPY_PACKAGES,
+            "comparing large buffers within a tolerance on the GPU: numpy or Python does it, slower or not at all",
+        ),
         lambda: _package("openai", ("openai",), "proposals from a language model; the built-in rules need none"),
         _endpoint,
         lambda: _program("nvim", ("nvim",), "stitchcuda in Neovim, which takes 0.11 or newer", r"NVIM v(\S+)"),
