@@ -25,6 +25,7 @@ from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
+from stitchcuda.analysis.proof.lines import moving_lines
 from stitchcuda.analysis.proof.matching import MOVING, WAITS, Pairing, pair, where
 from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
 from stitchcuda.analysis.proof.order import keeps_order
@@ -68,6 +69,7 @@ def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
         account.unknown += strange_handles(both)
         account.unknown += strange_includes(both)
         if not account.unknown:
+            account.unknown += moving_lines(both)
             _compare_entries(both, declared, account)
     except Unlike as difference:
         account.unknown.append(difference.finding)
