@@ -31,6 +31,7 @@ from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
 SECONDS = 5.0  # for the pairs of one trace
 TRIES = 200  # pairs between two lines of which one may turn out to be beyond doubt
+MOST_STREAMS, MOST_EVENTS = 128, 200_000  # by number; each operation is compared with all streams
 SHOWN = 10  # findings of each kind
 FLAG_BYTES = 64  # a download of so few bytes may be a flag that the host waits for
 
@@ -114,6 +115,8 @@ def _unusable(whose: str, trace: Trace | None) -> str:
         return f"{trace.dropped} records of the trace of {whose} were lost"
     if trace.problems:
         return f"the trace of {whose} is not whole: {trace.problems[0]}"
+    if any(call.stream > MOST_STREAMS or call.event > MOST_EVENTS for call in trace.calls):
+        return f"the trace of {whose} names more streams or events than are looked at"
     return "" if trace.calls else f"the trace of {whose} has no calls"
 
 

@@ -91,7 +91,7 @@ class _FirstThread:
     def run(self, body: ir.Stmt) -> None:
         try:
             self._statement(body)
-        except _Stop:
+        except (_Stop, RecursionError):
             return
 
     # ------------------------------------------------------------------------------------------------------ statements

@@ -36,6 +36,7 @@ def touched(params: str, body: str) -> set[str]:
         ("float* x, int n", INDEX + "helper(i); x[i] = 1;", set()),
         ("float* x, int n", INDEX + 'asm("exit;"); x[i] = 1;', set()),
         ("float* x, int n", INDEX + "float* y = x; if (i < n) y[i] = 1;", set()),
+        ("float* x, int n", "x[0] = 1; int i = " + "-".join(["n"] * 4000) + "; x[i] = 1;", set()),
     ],
 )  # fmt: skip
 def test_first_elements(params: str, body: str, expected: set[str]) -> None:

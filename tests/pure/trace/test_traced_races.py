@@ -301,7 +301,14 @@ def test_an_original_of_which_not_all_is_seen_keeps_new_ones_from_failing(monkey
 
 
 @pytest.mark.parametrize(
-    "fields", [{"dropped": 1}, {"problems": ("another process used CUDA",)}, {"mode": "timing"}, {"calls": ()}]
+    "fields",
+    [
+        {"dropped": 1},
+        {"problems": ("another process used CUDA",)},
+        {"mode": "timing"},
+        {"calls": ()},
+        {"calls": (replace(USE, event=1 << 22),)},
+    ],
 )
 def test_a_trace_that_is_not_whole_says_nothing(fields: dict[str, object]) -> None:
     good, bad = trace(FILL, *EVENT, USE), replace(trace(FILL, USE), **fields)  # type: ignore[arg-type]
