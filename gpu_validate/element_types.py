@@ -1,7 +1,7 @@
 """What the source says that the buffers hold which a trace shows being read back: the element type of the host pointer at the copy.
 
-Only what is declared plainly is told: a variable, parameter or array of a known type, a vector's data, the address of one of them. Bytes
-and unsigned shorts are no answer, since they store anything.
+Only what is declared plainly is told: a variable, parameter, member or array of a known type, a vector's data, the address of one of
+them. Bytes and unsigned shorts are no answer, since they store anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from stitchcuda.analysis.program.ir import (
     Call,
     Cast,
     Declare,
+    Deref,
     Expr,
     Function,
     Index,
@@ -49,6 +50,8 @@ _SPELLED = {word: ELEMENTS[name] for name, words in _NAMES.items() for word in w
 }  # fmt: skip
 _CONTAINERS = {"std::vector", "vector", "std::array", "array", "thrust::host_vector", "std::unique_ptr", "unique_ptr"}
 _MOST_ALIASES = 8  # one of another
+
+Variables = Mapping[str, TypeRef | None]
 
 
 def element_types(full: Trace, analysis: Analysis) -> tuple[Element | None, ...]:
@@ -95,16 +98,20 @@ class _Source:
                     first, last = (text.count(b"\n", 0, function.base + end) + 1 for end in node.span)
                     yield _Copy(first, last, self._pointee(target, variables))
 
-    def _variables(self, function: Function) -> Mapping[str, TypeRef | None]:
+    def _variables(self, function: Function) -> Variables:
         """By name; None for a name that stands for several types."""
         out: dict[str, TypeRef | None] = {}
         program = self._analysis.program
-        visible = program.visible.get(function.path, frozenset({function.path}))
-        # In a member function a name may be a member's, which hides a global of that name.
-        modules = [] if function.record else [program.modules[path] for path in visible if path in program.modules]
-        for module in modules:
-            for declared in module.globals:
-                _put(out, declared.name, declared.type)
+        record = program.records.get(function.record) if function.record else None
+        if record is not None:
+            out = {field.name: field.type for field in record.fields}
+            out["this"] = TypeRef(record.name, pointer=1)
+        elif (
+            not function.record
+        ):  # in a member function a name may be a base's member, which hides a global of that name
+            for path in program.visible.get(function.path, frozenset({function.path})):
+                for declared in program.modules[path].globals if path in program.modules else ():
+                    _put(out, declared.name, declared.type)
         own: dict[str, TypeRef | None] = {}
         for param in function.params:
             _put(own, param.name, param.type)
@@ -114,9 +121,10 @@ class _Source:
             elif isinstance(node, Lambda):
                 for param in node.params:
                     _put(own, param.name, param.type)
-        return out | own
+        known = out | own
+        return {n: None if kind is not None and kind.name in function.template else kind for n, kind in known.items()}
 
-    def _pointee(self, expr: Expr, variables: Mapping[str, TypeRef | None]) -> Element | None:
+    def _pointee(self, expr: Expr, variables: Variables) -> Element | None:
         """What the pointer points to."""
         match expr:
             case Cast(operand=operand, type=wanted):
@@ -126,24 +134,37 @@ class _Source:
                 return self._pointee(left, variables)
             case AddressOf(operand=Index(base=base)):
                 return self._pointee(base, variables) or self._held(base, variables)
-            case AddressOf(operand=Name(name=name)):
-                kind = variables.get(name)
+            case AddressOf(operand=operand):
+                kind = self._type(operand, variables)
                 return self._element(kind.name, kind) if kind is not None and not kind.pointer else None
-            case Name(name=name):
-                kind = variables.get(name)
-                plain = kind is not None and kind.pointer + (1 if kind.dims else 0) == 1
-                return self._element(kind.name, kind) if kind is not None and plain else None
             case Call(callee=Member(base=base, name="data" | "get")):
                 return self._held(base, variables)
-        return None
+        kind = self._type(expr, variables)
+        plain = kind is not None and kind.pointer + (1 if kind.dims else 0) == 1
+        return self._element(kind.name, kind) if kind is not None and plain else None
 
-    def _held(self, container: Expr, variables: Mapping[str, TypeRef | None]) -> Element | None:
+    def _held(self, container: Expr, variables: Variables) -> Element | None:
         """What a container holds."""
-        kind = variables.get(container.name) if isinstance(container, Name) else None
+        kind = self._type(container, variables)
         if kind is None or kind.pointer or kind.dims or kind.name not in _CONTAINERS or not kind.args:
             return None
         held = kind.args[0]
         return None if held.pointer else self._element(held.name, held)
+
+    def _type(self, expr: Expr, variables: Variables) -> TypeRef | None:
+        """The declared type of a variable or of a member of one."""
+        match expr:
+            case Name(name=name):
+                return variables.get(name)
+            case Member(base=base, name=name):
+                through = isinstance(base, Deref)
+                kind = self._type(base.operand if isinstance(base, Deref) else base, variables)
+                if kind is None or kind.pointer != through or kind.dims or kind.args:
+                    return None
+                record = self._analysis.program.records.get(kind.name)
+                found = [field.type for field in record.fields if field.name == name] if record is not None else []
+                return found[0] if len(found) == 1 else None
+        return None
 
     def _element(self, name: str, kind: TypeRef) -> Element | None:
         if name in ("std::complex", "thrust::complex") and len(kind.args) == 1:

@@ -31,10 +31,17 @@ def kinds(reads: Sequence[HostRead], contract: Contract, sources: Sequence[Eleme
     nothing about an output."""
     outputs = [(o, element) for o in contract.outputs if o.dtype and (element := element_of(o.dtype)) is not None]
     silent = {r.bytes for r, source in zip(reads, sources, strict=True) if source is None}
-    return tuple(_kind(r.bytes, outputs, source, len(silent)) for r, source in zip(reads, sources, strict=True))
+    untyped = [o for o in contract.outputs if not o.dtype]
+    return tuple(_kind(r.bytes, outputs, untyped, s, len(silent)) for r, s in zip(reads, sources, strict=True))
 
 
-def _kind(size: int, outputs: Sequence[tuple[TensorSpec, Element]], source: Element | None, silent: int) -> Kind:
+def _kind(
+    size: int,
+    outputs: Sequence[tuple[TensorSpec, Element]],
+    untyped: Sequence[TensorSpec],
+    source: Element | None,
+    silent: int,
+) -> Kind:
     shaped = {(e, _row(o)) for o, e in outputs if _bytes(o, e) == size}
     if len(shaped) > 1:
         return Kind(why=f"several outputs have {size} bytes, so that it is not known which one it is")
@@ -42,9 +49,11 @@ def _kind(size: int, outputs: Sequence[tuple[TensorSpec, Element]], source: Elem
         element, row = shaped.pop()
         if source is not None and source.code != element.code:
             return Kind(why=f"the contract says {element.name}, the source {source.name}")
-        return Kind(element, row, source is not None)
+        # Small half-precision numbers look like whole ones; that the size is the one said has to do for them.
+        return Kind(element, row, source is not None or element.size == 2)
     if source is not None:
-        rows = {_row(o) for o, e in outputs if e.code == source.code and _named(o)}
+        typed = [o for o, e in outputs if e.code == source.code]
+        rows = {_row(o) for o in (*typed, *untyped) if _bytes(o, source) in (size, None)}
         return Kind(source, rows.pop() if len(rows) == 1 else None, True)
     loose = {(e, _row(o)) for o, e in outputs if _bytes(o, e) is None}
     if len(loose) == 1 and silent == 1:
@@ -60,10 +69,6 @@ def _bytes(output: TensorSpec, element: Element) -> int | None:
     sizes = [d for d in output.shape or () if isinstance(d, int)]
     known = output.shape is not None and len(sizes) == len(output.shape)
     return prod(sizes) * element.size * element.parts if known else None
-
-
-def _named(output: TensorSpec) -> bool:
-    return output.shape is not None and any(isinstance(d, str) for d in output.shape)
 
 
 def _row(output: TensorSpec) -> int | None:

@@ -12,14 +12,18 @@ HEAD = """#include <vector>
 using real = double;
 typedef unsigned short half;
 struct Pair { float* h; };
+struct Held { std::vector<int> v; double one; };
+template <class T> struct Box { T* h; };
 float table[64];
 float* d;
 """
 
 
-def told(body: str, copy: str = "cudaMemcpy(h, d, 64, cudaMemcpyDeviceToHost);", head: str = HEAD) -> str | None:
-    """The type at the copy, which is the last statement of main."""
-    text = f"{head}int main() {{\n{body}\n{copy}\n}}\n"
+def told(
+    body: str, copy: str = "cudaMemcpy(h, d, 64, cudaMemcpyDeviceToHost);", head: str = HEAD, tail: str = ""
+) -> str | None:
+    """The type at the last copy of the text."""
+    text = f"{head}int main() {{\n{body}\n{copy}\n}}\n{tail}"
     index = Index(strict=True)
     index.put("main.cu", text.encode())
     line = text[: text.rindex("cudaMemcpy")].count("\n") + 1
@@ -53,7 +57,12 @@ def at(pointer: str) -> str:
         ("float** h;", at("h"), None),
         ("float* h[4];", at("h"), None),
         ("std::vector<float> v;", at("&v"), None),
-        ("Pair p;", at("p.h"), None),
+        ("Pair p;", at("p.h"), "float32"),
+        ("Pair* p;", at("p->h"), "float32"),
+        ("Held p;", at("p.v.data()"), "int32"),
+        ("Held p;", at("&p.one"), "float64"),
+        ("Box<float> b;", at("b.h"), None),
+        ("Unseen u;", at("u.h"), None),
         ("float* h; { int* h; }", at("h"), None),  # two of the name
         ("float table[2]; { int table[3]; }", at("table"), None),
         ("Pair* h;", at("h"), None),
@@ -67,16 +76,29 @@ def test_a_type_that_depends_on_the_build_is_not_told() -> None:
     either = HEAD + "#ifdef WIDE\ntypedef double number;\n#else\ntypedef float number;\n#endif\n"
     assert told("number* h;", head=either) is None
     assert told("T* h;") is None
+    template = "template <class T> void back(T* h) { cudaMemcpy(h, d, 4, cudaMemcpyDeviceToHost); }\n"
+    assert told("", "", HEAD + "using T = float;\n", template) is None
+    assert (
+        told("", "", HEAD + "using U = float;\n", template.replace("class T", "int N").replace("T*", "U*")) == "float32"
+    )
 
 
-def test_a_member_hides_a_global_of_its_name() -> None:
-    member = "struct Model { int* h; void get() { cudaMemcpy(h, d, 4, cudaMemcpyDeviceToHost); } };"
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        ("struct Model { int* h;", "int32"),
+        ("struct Base { int* h; }; struct Model : Base {", None),  # hides the global, too
+    ],
+)
+def test_a_member_hides_a_global_of_its_name(record: str, expected: str | None) -> None:
+    member = f"{record} void get() {{ cudaMemcpy(h, d, 4, cudaMemcpyDeviceToHost); }} }};"
     text = f"float* d;\nfloat* h;\n{member}\nint main() {{ Model m; m.get(); }}\n"
     index = Index(strict=True)
     index.put("main.cu", text.encode())
     call = Call(0, "cudaMemcpy", 0, 1, sites=(CallSite("main.cu", 3, "Model::get"),))
     trace = Trace("full", 0, 0, 1, calls=(call,), reads=(HostRead(0, 4, "a"),))
-    assert element_types(trace, index.analyse()) == (None,)
+    (found,) = element_types(trace, index.analyse())
+    assert (found.name if found else None) == expected
 
 
 def test_copies_on_one_line_must_agree() -> None:

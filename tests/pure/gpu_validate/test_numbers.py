@@ -228,6 +228,12 @@ def test_an_output_without_a_shape_stands_for_the_only_size_that_is_left() -> No
     assert one.element == F32 and (other.element, other.sure) == (ELEMENTS["int32"], True)
 
 
+def test_a_shape_gives_the_rows_of_what_the_source_types() -> None:
+    contract = Contract(outputs=(TensorSpec("y", (2, 4)), TensorSpec("n", (9, 3), "int32")))
+    assert [(k.element, k.row) for k in kinds(of(32, 16), contract, [F32, F32])] == [(F32, 4), (F32, None)]
+    assert kinds(of(48), Contract(outputs=(TensorSpec("y", ("n", 4)),)), [F32])[0].row == 4
+
+
 def test_what_the_contract_and_the_source_say_differently_is_not_decided() -> None:
     contract = Contract(outputs=(TensorSpec("y", (8,), "float32"),))
     assert kinds(of(32), contract, [ELEMENTS["int32"]])[0].why == "the contract says float32, the source int32"
