@@ -170,12 +170,19 @@ def after(body: Body, statement: Span, lines: list[str]) -> Edit:
 
 
 def remove(body: Body, statement: Span) -> Edit:
-    """Delete a statement, and its lines with a comment behind it when nothing else stands on them."""
+    """Delete a statement, and its lines with a comment behind it when nothing else stands on them; else with the blanks that
+    set it off."""
     begin, end = extent(body, statement)
-    start = _line_start(body.text, begin)
-    line_end = body.text.find(b"\n", end)
-    alone = not body.text[start:begin].strip() and line_end >= 0 and bool(_TRAILING.fullmatch(body.text[end:line_end]))
-    return Edit(_site(body, (start, line_end + 1) if alone and start > 0 else (begin, end)), "")
+    text, start = body.text, _line_start(body.text, begin)
+    line_end = text.find(b"\n", end)
+    alone = not text[start:begin].strip() and line_end >= 0 and bool(_TRAILING.fullmatch(text[end:line_end]))
+    if alone and start > 0:
+        return Edit(_site(body, (start, line_end + 1)), "")
+    if text[start:begin].strip() and not text[end : line_end if line_end >= 0 else len(text)].strip():
+        begin = start + len(text[start:begin].rstrip(b" \t"))
+    elif text[begin - 1 : begin] in (b" ", b"\t") or not text[start:begin].strip():
+        end += len(text[end:]) - len(text[end:].lstrip(b" \t"))
+    return Edit(_site(body, (begin, end)), "")
 
 
 def statement_text(body: Body, statement: Span) -> str:
