@@ -42,6 +42,7 @@ def lifetimes(both: Correspondence, made: Pairing, found: Ordering) -> None:
             for again in frees:
                 if again.id != release.id and line.earlier[again.id] >> release.id & 1:
                     _free_again(both, made, release, again, buffer, found)
+    _elsewhere(both, made, frees, found)
     used = {n for new in made.buffers.values() for n in new}
     for buffer in line.buffers:
         if buffer.alloc_op is not None and buffer.alloc_op not in made.back and buffer.id not in used:
@@ -51,6 +52,29 @@ def lifetimes(both: Correspondence, made: Pairing, found: Ordering) -> None:
         buffer = line.buffers[number]
         if buffer.alloc_op is not None:
             _allocation(both, made, buffer, users.get(memory_key(buffer), []), frees, found)
+
+
+def _elsewhere(both: Correspondence, made: Pairing, frees: list[Op], found: Ordering) -> None:
+    """Memory that others hold on to: libraries that were given a workspace, devices that reach it as peers (memory of a pool
+    is open to them only by `cudaMemPoolSetAccess`)."""
+    line = made.after
+    for release in frees:
+        was = made.back.get(release.id)
+        for op in line.ops:
+            use = made.back.get(op.id)
+            if op.kind is not ApiKind.LIBRARY_CALL or use is None or not line.earlier[op.id] >> release.id & 1:
+                continue
+            if was is None or not made.before.earlier[use] >> was & 1:
+                what = f"`{op.api}` comes behind this free now, and the library may have been given the memory"
+                found.unknown.append(where(both, release, what))
+                break
+    pooled = any(
+        made.before.buffers[o].pooled != line.buffers[n].pooled for o, new in made.buffers.items() for n in new
+    )
+    if pooled and len({op.device for op in line.ops}) > 1:
+        other = next(op for op in line.ops if op.device != line.ops[0].device)
+        what = "memory comes from a pool now, and another device works here, to which a pool is not open"
+        found.unknown.append(where(both, other, what))
 
 
 def _use_and_free(both: Correspondence, made: Pairing, op: Op, release: Op, buffer: Buffer, found: Ordering) -> None:

@@ -13,7 +13,9 @@ from stitchcuda.analysis.program.ir import (
     Call,
     Evaluate,
     Function,
+    Index,
     Launch,
+    Name,
     Program,
     Return,
     Stmt,
@@ -42,7 +44,11 @@ def unfollowed(program: Program, functions: Iterable[str], sources: Mapping[str,
             continue
         paths.add(function.path)
         for node in walk(function.body):
-            if isinstance(node, Api) and _SHARED.match(node.name):
+            picked = node.index if isinstance(node, Index) else None
+            if picked is not None and any(isinstance(n, Name) and n.name in function.template for n in walk(picked)):
+                what = "a template argument picks what is used here, which is not followed"
+                yield what, function.path, function.base + node.span[0]
+            elif isinstance(node, Api) and _SHARED.match(node.name):
                 yield f"`{node.name}`: others use this memory", function.path, function.base + node.span[0]
             elif isinstance(node, Try) and _works(program, node.body):
                 for handler in node.handlers:
