@@ -115,6 +115,8 @@ class ArrayBackEnd:
             for other in runs[i + 1 :]:
                 for _, b, a, _ in self._chunks(element, one, other):
                     changed = (a != b) & ~(xp.isnan(a) & xp.isnan(b))
+                    if not bool(changed.any()):
+                        continue
                     b, a = b[changed].astype(xp.float64), a[changed].astype(xp.float64)
                     away = abs(a - b)
                     if not bool((away < xp.inf).all()):

@@ -135,6 +135,7 @@ def _compare(
     if found.beyond:
         limit = _limit(tolerance) if element.floating else "whole numbers must be equal"
         away = f"differs by up to {found.max_absolute:.3g}, relative {found.max_relative:.3g}"
+        away = away if found.max_absolute else "has numbers where the original has none, or none where it has"
         what = f"{away}: {found.beyond} of {found.elements} {element.name} numbers are outside ({limit}), the first at {found.at}"
         if found.far and (steady or not element.floating):
             return Answer(False, what, evidence)
