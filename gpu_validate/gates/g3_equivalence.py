@@ -219,6 +219,10 @@ def _result(
         "candidate_runs": len(done),
         "probes": [name for o in baseline.observed for name in o.probes],
     }
+    ended = [run.ended for o in baseline.observed for run in o.runs]
+    if ended:  # what could not be kept from the program is said
+        reachable = next((e.not_isolated or "could be reached" for e in ended if not e.isolated), "")
+        evidence["network"] = f"not cut off: {reachable}" if reachable else "cut off"
     if done:
         least = min((c for _, c in done), key=lambda c: c.compared)
         evidence |= {"compared": dict(least.counts), "masked": least.masked, "words": least.words}
