@@ -21,7 +21,7 @@ from stitchcuda.gpu_validate.observe.elements import (
 
 _NUMPY_CHUNK = 1 << 20  # elements
 _MOST_CHUNK = 64 << 20
-_ELEMENT_COST = 160  # bytes of device memory for one element and what is computed of it, at most
+_ELEMENT_COST = 200  # bytes of device memory for one element and what is computed of it, at most
 _SHARE = 0.5  # of the free device memory
 
 
@@ -181,10 +181,20 @@ class ArrayBackEnd:
         return self._xp.asarray(self._numpy.frombuffer(data, dtype=self._numpy.uint8))
 
     def _values(self, element: Element, data: bytes) -> Any:
+        xp, numpy = self._xp, self._numpy
+        if element.code == "f":
+            return self._exact(xp.asarray(numpy.frombuffer(data, dtype="<u4")))
         if element.code:
-            return self._xp.asarray(self._numpy.frombuffer(data, dtype=f"<{_CODES[element.code]}"))
-        words = self._xp.asarray(self._numpy.frombuffer(data, dtype="<u2"))  # bfloat16: the upper half of a float32
-        return (words.astype(self._xp.uint32) << 16).view(self._xp.float32)
+            return xp.asarray(numpy.frombuffer(data, dtype=f"<{_CODES[element.code]}"))
+        words = xp.asarray(numpy.frombuffer(data, dtype="<u2"))  # bfloat16: the upper half of a float32
+        return self._exact(words.astype(xp.uint32) << 16)
+
+    def _exact(self, bits: Any) -> Any:
+        """The float32 of these bits, as float64. Subnormal ones are made from their bits: a GPU may take them for zero."""
+        xp = self._xp
+        tiny = (bits & 0x007FFFFF).astype(xp.float64) * 2.0**-149
+        tiny = xp.where(bits >> 31 != 0, -tiny, tiny)
+        return xp.where((bits & 0x7F800000) == 0, tiny, bits.view(xp.float32).astype(xp.float64))
 
     def _places(self, values: Any) -> Any:
         xp = self._xp
