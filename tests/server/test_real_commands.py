@@ -44,7 +44,7 @@ async def test_stitching_an_untrusted_folder_ends_in_a_labelled_preview(program:
         assert sent.label == "Stitch end-to-end: not validated"
         texts = {Path(uri).name: text for uri, text in editor.texts.items()}
         for name in ("main.cu", "smooth.cu"):
-            assert texts[name] == small_program.FILES[name].replace(WAIT, "")
+            assert texts[name] == small_program.FILES[name].replace(" " + WAIT, "")
         (message,) = await until(lambda: editor.messages or None)
         assert message.startswith("stitchcuda: program: not validated: ")
 
@@ -62,7 +62,7 @@ async def test_what_is_typed_during_a_real_run_stays_and_the_result_is_kept(
         (message,) = await until(lambda: editor.messages or None)
     command = message.split("stitchcuda ", 1)[1].removesuffix(" applies it").split()
     assert main(command) == 0, capsys.readouterr().err
-    assert (program / "smooth.cu").read_text(encoding="utf-8") == small_program.SMOOTH.replace(WAIT, "")
+    assert (program / "smooth.cu").read_text(encoding="utf-8") == small_program.SMOOTH.replace(" " + WAIT, "")
 
 
 def parsed(words: Sequence[str]) -> argparse.Namespace:
