@@ -255,7 +255,7 @@ class _Run:
                 assert pipe is not None
                 os.set_blocking(pipe.fileno(), False)
                 selector.register(pipe, selectors.EVENT_READ, name)
-            give_up = float("inf")
+            give_up = force = float("inf")
             while "control" in {key.data for key in selector.get_map().values()} and time.monotonic() < give_up:
                 for key, _ in selector.select(TICK_SECONDS):
                     if not (self._hear() if key.data == "control" else self._read(key.fd, key.data)):
@@ -265,8 +265,13 @@ class _Run:
                 if not self._stopped and "ended" not in self._told:
                     self._stopped = self._watch.reason(self._processes, self._seen)
                     if self._stopped:
-                        give_up = time.monotonic() + GRACE_SECONDS + WARDEN_SECONDS
+                        force = time.monotonic() + 2 * GRACE_SECONDS
+                        give_up = force + WARDEN_SECONDS
                         self._tell_stop()
+                if time.monotonic() > force:  # a program can stop its warden again and again: then we end it ourselves
+                    for process in self._processes():
+                        with contextlib.suppress(OSError):
+                            os.kill(process, signal.SIGKILL)
             for key in list(selector.get_map().values()):  # everybody who could write is gone: no waiting for an end
                 while key.data != "control" and self._read(key.fd, key.data, drained=True):
                     pass
