@@ -167,7 +167,8 @@ def equivalence(
         plan = [("", FULL), *[("", TIMING)] * (CANDIDATE_RUNS - 1)]
         plan = [*((name, _keeping(request, contents)) for name, request in plan), *observed.probes.items()]
         for name, request in plan:
-            told(f"running the version {name or observed.case.name}".strip())
+            what = f"with {name}" if name else observed.case.name
+            told(f"running the version {what}".strip())
             shown = room.run_with_memory(request, observed.case)
             if full is None and request.mode == "full" and shown.trace is not None:
                 full = without_contents(shown.trace)
