@@ -170,9 +170,10 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
     order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
     order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
     handles = False
-    for obj in a.memory.keys() | b.memory.keys():
-        x, y = a.memory.get(obj), b.memory.get(obj)
-        if x is y or x is None or y is None:
+    theirs = b.memory
+    for obj, x in a.memory.items():
+        y = theirs.get(obj)
+        if x is y or y is None:
             continue
         for path in x.keys() & y.keys():
             if x[path] != y[path] and is_handle(x[path]) and is_handle(y[path]):
@@ -185,14 +186,10 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
 
 def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
     """One state for two groups of paths. What differs becomes unknown, except that a handle wins over nothing."""
-    memory: dict[int, dict[Path, Value]] = {}
-    for obj in a.memory.keys() | b.memory.keys():
-        x, y = a.memory.get(obj), b.memory.get(obj)
-        if x is y or y is None:
-            memory[obj] = x or {}
-        elif x is None:
-            memory[obj] = y
-        else:
+    memory = {**b.memory, **a.memory}
+    for obj, y in b.memory.items():
+        x = memory[obj]
+        if x is not y:
             memory[obj] = {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
     facts = {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
     common = 0
