@@ -48,13 +48,12 @@ from stitchcuda.analysis.order.execute import END, execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.symbolic import ONE, at_least
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Call, Site, Stmt, walk_within
+from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Call, Site, Stmt, walk_within
 from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
 from stitchcuda.analysis.rules.waits import (
-    EXPLICIT,
     callee_name,
     explicit_waits,
     last_name,
@@ -408,7 +407,7 @@ class _Search:
 
 
 def _blocks(op: Op) -> bool:
-    return op.kind in EXPLICIT or (op.kind in (ApiKind.COPY, ApiKind.MEMSET) and bool(op.waits))
+    return op.kind in HOST_WAITS or (op.kind in (ApiKind.COPY, ApiKind.MEMSET) and bool(op.waits))
 
 
 def _lost(line: Timeline, without: Timeline) -> list[int]:

@@ -10,7 +10,7 @@ from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Program, Site
+from stitchcuda.analysis.program.ir import HOST_WAITS, RELEASES, ApiKind, Program, Site
 
 NOT_NODES = frozenset(
     {
@@ -25,8 +25,6 @@ NOT_NODES = frozenset(
 )
 VALUE_EDGES = frozenset({"data", "allocation"})
 ALLOCATIONS = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC})
-RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
-HOST_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.DEVICE_SYNC})
 
 
 class Lines:

@@ -30,8 +30,6 @@ from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
 
-_WAITS = frozenset({ir.ApiKind.STREAM_SYNC, ir.ApiKind.DEVICE_SYNC, ir.ApiKind.EVENT_SYNC})
-
 
 class Construction(HostCalls):
     def enter(
@@ -214,7 +212,7 @@ class Construction(HostCalls):
         function = next((f for f in found if f.body is not None), None)
         if held is None or held == Num(ZERO) or function is None or function.body is None:
             return
-        if not any(isinstance(n, ir.Api) and n.kind in _WAITS for n in ir.walk(function.body)):
+        if not any(isinstance(n, ir.Api) and n.kind in ir.HOST_WAITS for n in ir.walk(function.body)):
             return
         self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], None))
         self.executed.add(function.uid)

@@ -432,6 +432,10 @@ class ApiKind(StrEnum):
     UNMODELLED = "unmodelled"  # a CUDA call this version does not model: order after it is uncertain
 
 
+HOST_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.DEVICE_SYNC})
+RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # each may wait for the device (W8)
+
+
 @dataclass(frozen=True, slots=True)
 class Param:
     name: str

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from stitchcuda.analysis.program.ir import (
+    HOST_WAITS,
     Api,
     ApiKind,
     Call,
@@ -49,11 +50,10 @@ from stitchcuda.analysis.proof.shapes import (
     vector_declaration,
 )
 
-_WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
 _ORDER = frozenset({ApiKind.EVENT_CREATE, ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT, ApiKind.EVENT_DESTROY})
-_GO = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.COPY}
-_COME = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE}
-_QUIET = _WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.MEMSET}  # they give the host no values
+_GO = HOST_WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.COPY}
+_COME = HOST_WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE}
+_QUIET = HOST_WAITS | _ORDER | {ApiKind.ALLOC, ApiKind.FREE, ApiKind.MEMSET}  # they give the host no values
 # They keep memory, and order nothing.
 _POOL_SETTINGS = frozenset({"cudaGetDevice", "cudaDeviceGetDefaultMemPool", "cudaMemPoolSetAttribute"})
 _HANDLES = frozenset({"cudaMemPool_t", "cudaEvent_t"})

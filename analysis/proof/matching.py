@@ -7,13 +7,12 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.order.timeline import Access, Op, Range, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Site
 from stitchcuda.analysis.proof.correspond import Correspondence
 from stitchcuda.analysis.proof.model import ProofFinding
 
-WAITS = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
 MOVING = (
-    frozenset({ApiKind.ALLOC, ApiKind.FREE, ApiKind.EVENT_CREATE, ApiKind.EVENT_DESTROY}) | WAITS
+    frozenset({ApiKind.ALLOC, ApiKind.FREE, ApiKind.EVENT_CREATE, ApiKind.EVENT_DESTROY}) | HOST_WAITS
 )  # no data of their own
 HOST = frozenset({ApiKind.HOST_READ, ApiKind.HOST_WRITE})
 _NUMBER = re.compile(r"@\d+|\.\d+")  # tells apart variables of one name, and numbers without a name
@@ -137,7 +136,7 @@ def _key(line: Timeline, op: Op, both: Correspondence | None) -> tuple[object, .
 
 def _compare(made: Pairing, a: Op, b: Op) -> None:
     """Notes the buffers and streams that the two use in the same roles, and how else they differ."""
-    if a.kind in WAITS:
+    if a.kind in HOST_WAITS:
         return
     released = a.kind in (ApiKind.FREE, ApiKind.ALLOC)  # may become stream-ordered: its range says nothing
     if len(a.accesses) != len(b.accesses):

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.program.ir import Api, ApiKind, Launch, Site, walk
+from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, Launch, Site, walk
 from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.edits import unmodelled
@@ -26,7 +26,7 @@ from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
 from stitchcuda.analysis.proof.lines import moving_lines
-from stitchcuda.analysis.proof.matching import MOVING, WAITS, Pairing, pair, where
+from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
 from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
 from stitchcuda.analysis.proof.order import keeps_order
 from stitchcuda.analysis.proof.points import Points
@@ -176,10 +176,10 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         what = "memory is handed on from round to round here, and allocations or copies changed"
         account.unknown.append(ProofFinding(what, path, line_of(both.before, path, start), True))
     for op in made.gone:
-        if (op.kind in WAITS or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT)) and not settled(old, op):
+        if (op.kind in HOST_WAITS or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT)) and not settled(old, op):
             what = f"it is not known for which work this `{op.api}` was, and it is gone"
             account.unknown.append(where(both, op, what, original=True))
-        if begins and op.kind in WAITS and may_create_context(old, op):
+        if begins and op.kind in HOST_WAITS and may_create_context(old, op):
             what = "it may be the first call of the CUDA runtime, which creates the context, and it is gone"
             account.unknown.append(where(both, op, what, original=True))
     waits = relies(

@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, equal, symbol
 from stitchcuda.analysis.order.timeline import Op, Timeline
-from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind
 from stitchcuda.analysis.proof.correspond import Correspondence
 from stitchcuda.analysis.proof.matching import Pairing, show, where
 from stitchcuda.analysis.proof.model import Declared, May, ProofFinding, Quantity
-
-_EXPLICIT = (ApiKind.DEVICE_SYNC, ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC)
 
 
 def conserved(
@@ -28,7 +26,7 @@ def conserved(
         ("device to host bytes", declared.copies, lambda o: o.copy_kind == "d2h", True),
         ("other copies", May.SAME, lambda o: o.kind is ApiKind.COPY and o.copy_kind not in ("h2d", "d2h"), False),
         ("allocations", declared.allocations, lambda o: o.kind is ApiKind.ALLOC, False),
-        ("waits", declared.waits, lambda o: o.kind in _EXPLICIT, False),
+        ("waits", declared.waits, lambda o: o.kind in HOST_WAITS, False),
     ]
     for name, may, wanted, in_bytes in rows:
         old, new = _total(made.before, wanted, in_bytes), _total(made.after, wanted, in_bytes)

@@ -13,15 +13,16 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.order.execute import END
 from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
-from stitchcuda.analysis.program.ir import Api, ApiKind, If, Return, Site, walk
+from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, If, Return, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, side_of
-from stitchcuda.analysis.proof.matching import WAITS, Pairing, where
+from stitchcuda.analysis.proof.matching import Pairing, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.points import ASKS, HANDOVER, LEAVES, TIME, UNKNOWN
 from stitchcuda.analysis.proof.shapes import shape_of
 from stitchcuda.analysis.proof.surroundings import ends
 from stitchcuda.analysis.rules import wording
+from stitchcuda.analysis.rules.waits import members
 
 WORK = frozenset(
     {
@@ -34,7 +35,7 @@ WORK = frozenset(
         ApiKind.HOST_FUNC,
     }
 )
-_ORDERS = WAITS | {ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT}
+_ORDERS = HOST_WAITS | {ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT}
 _DEVICE_ONLY = frozenset({Memory.DEVICE, Memory.SYMBOL})
 
 
@@ -102,7 +103,7 @@ def relies(
     for b, lost in sorted(lost_at.items()):
         _point(both, made, other.ops[b], lost, reasons, whole, found)
         if timed and other.ops[b].kind is ApiKind.EVENT_RECORD:
-            what = f"the event is recorded before {wording.operation(other.ops[next(_members(lost))])} is done: another time"
+            what = f"the event is recorded before {wording.operation(other.ops[next(members(lost))])} is done: another time"
             found.failed.append(where(both, other.ops[b], what))
     if timed:
         for op in (*made.gone, *made.new):
@@ -141,13 +142,6 @@ def _gone(made: Pairing, work: int) -> Iterator[tuple[Op, int]]:
             yield op, first
 
 
-def _members(bits: int) -> Iterator[int]:
-    while bits:
-        low = bits & -bits
-        yield low.bit_length() - 1
-        bits ^= low
-
-
 def _prints(both: Correspondence, op: Op) -> bool:
     if op.kind is not ApiKind.LAUNCH:
         return op.kind is ApiKind.HOST_FUNC
@@ -172,14 +166,14 @@ def _seen_by_host(line: Timeline, op: Op) -> str:
 def _behind(both: Correspondence, made: Pairing, wait: Op, done: int, hiding: frozenset[int], found: Waiting) -> None:
     """Work that the host can see or hear may lose a wait only to one so near that nothing is between."""
     other = made.after
-    for number in _members(made.images(done)):
+    for number in members(made.images(done)):
         op = other.ops[number]
         prints, seen = _prints(both, op), _seen_by_host(other, op)
         if number in hiding:
             seen = seen or "memory that is not listed"
         if not prints and not seen:
             continue
-        if any(_near(both, wait, w) for w in other.ops if w.waits >> number & 1 and w.kind in WAITS):
+        if any(_near(both, wait, w) for w in other.ops if w.waits >> number & 1 and w.kind in HOST_WAITS):
             continue
         if prints:
             what = f"{wording.operation(op)} may print or assert, which only a wait brings to light; this one is gone"
@@ -226,10 +220,10 @@ def _errors(
             continue
         stands = old.statement(wait.site)
         returned = stands is not None and _returns(stands, both.before.program.functions[wait.function].name)
-        if returned and not all(_covered_here(both, other, wait, number) for number in _members(made.images(done))):
+        if returned and not all(_covered_here(both, other, wait, number) for number in members(made.images(done))):
             what = f"the status of this `{wait.api}` goes to the caller, which may act on it, and it is gone"
             found.unknown.append(where(both, wait, what, original=True))
-        for number in _members(made.images(done)):
+        for number in members(made.images(done)):
             covers = [w for w in other.ops if w.waits >> number & 1 and not other.before[w.id] >> number & 1]
             unchecked = next((w for w in covers if not new.checked(w)), None)
             if unchecked is None or _asked(other, number, questions):
@@ -294,7 +288,7 @@ def _point(
     """A point where work was complete and is not any more."""
     if op.kind is not ApiKind.NEUTRAL:
         return
-    work = wording.operation(made.after.ops[next(_members(lost))])
+    work = wording.operation(made.after.ops[next(members(lost))])
     if op.api == END:
         if not whole:
             what = f"callers may rely on {work} being complete when this function returns"
@@ -306,7 +300,7 @@ def _point(
     if reason == LEAVES:
         checked = Texts(both, original=True)
         old = made.back
-        behind = sum(1 << old[n] for n in _members(lost))
+        behind = sum(1 << old[n] for n in members(lost))
         asked = ASKS in {kind for kind, _ in reasons.values()}
         if any(done & behind and (asked or checked.checked(wait)) for wait, done in _gone(made, behind)):
             what = f"the program may end here ({name}) before errors of {work} are reported"

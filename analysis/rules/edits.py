@@ -126,7 +126,7 @@ def checked(body: Body, call: str, near: int) -> str:
         word = match[1].rstrip(b"( \t").split(b"::")[-1]
         if word in _NOT_A_CHECK or word.startswith(b"cuda") or match[1].startswith(b"std::"):
             continue
-        if not _STARTS_A_STATEMENT.search(body.text[_line_start(body.text, match.start()) : match.start()]):
+        if not _STARTS_A_STATEMENT.search(body.text[line_start(body.text, match.start()) : match.start()]):
             continue  # `Status st(cudaMalloc(...))`, `throw Error(cudaFree(p))`
         inner = _closing(body.text, body.text.index(b"(", match.end()))
         outer = _closing(body.text, body.text.index(b"(", match.start()))
@@ -146,11 +146,11 @@ def checked(body: Body, call: str, near: int) -> str:
 def before(body: Body, statement: Span, lines: list[str]) -> Edit:
     """Insert lines before a statement, at its indentation, and before the `#pragma` lines that belong to it."""
     begin, _ = extent(body, statement)
-    start = _line_start(body.text, begin)
+    start = line_start(body.text, begin)
     indent = body.text[start:begin]
     if indent.strip() or start == 0:
         return Edit(_site(body, (begin, begin)), "".join(f"{line} " for line in lines))
-    while start > 0 and _PRAGMA.match(body.text, above := _line_start(body.text, start - 1), start):
+    while start > 0 and _PRAGMA.match(body.text, above := line_start(body.text, start - 1), start):
         start = above
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
     return Edit(_site(body, (start, start)), text)
@@ -159,7 +159,7 @@ def before(body: Body, statement: Span, lines: list[str]) -> Edit:
 def after(body: Body, statement: Span, lines: list[str]) -> Edit:
     """Insert lines after a statement, at its indentation."""
     begin, end = extent(body, statement)
-    start = _line_start(body.text, begin)
+    start = line_start(body.text, begin)
     indent = body.text[start:begin]
     rest_end = body.text.find(b"\n", end)
     rest = body.text[end : rest_end if rest_end >= 0 else len(body.text)]
@@ -173,7 +173,7 @@ def remove(body: Body, statement: Span) -> Edit:
     """Delete a statement, and its lines with a comment behind it when nothing else stands on them; else with the blanks that
     set it off."""
     begin, end = extent(body, statement)
-    text, start = body.text, _line_start(body.text, begin)
+    text, start = body.text, line_start(body.text, begin)
     line_end = text.find(b"\n", end)
     alone = not text[start:begin].strip() and line_end >= 0 and bool(_TRAILING.fullmatch(text[end:line_end]))
     if alone and start > 0:
@@ -313,7 +313,7 @@ def _around(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
             stack.extend(reversed(list(children(current))))
 
 
-def _line_start(text: bytes, at: int) -> int:
+def line_start(text: bytes, at: int) -> int:
     return text.rfind(b"\n", 0, at) + 1
 
 

@@ -44,19 +44,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Access, Mode, Op
-from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.program.ir import RELEASES, ApiKind
 from stitchcuda.analysis.rules import wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.fixes import free_on_stream, wait_for_event, wait_on_host
 from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, memory_key, race_finding, races, weaker
 
 CODE = "free-in-flight"
-_RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
 _USES = DEVICE_WORK | {ApiKind.PREFETCH}
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.program, given.timeline, _USES, _RELEASES, _any_use):
+    for race in races(given.program, given.timeline, _USES, RELEASES, _any_use):
         yield _finding(given, race)
 
 

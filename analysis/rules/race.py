@@ -29,6 +29,7 @@ from stitchcuda.analysis.order.timeline import (
 )
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import (
+    RELEASES,
     ApiKind,
     Assign,
     Block,
@@ -53,7 +54,6 @@ DEVICE_WORK = frozenset(
         ApiKind.HOST_FUNC,
     }
 )
-MAY_WAIT = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # W8
 
 RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 
@@ -143,7 +143,7 @@ def all_races(
 def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """How sure a race between two ops that may overlap is."""
     level = Confidence.CERTAIN
-    freed = later.kind in MAY_WAIT and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
+    freed = later.kind in RELEASES and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
     for op, access in ((earlier, clash.first), (later, clash.second)):
@@ -297,7 +297,7 @@ def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
         return Confidence.LIKELY
     for op in timeline.ops:
         if (
-            op.kind in MAY_WAIT
+            op.kind in RELEASES
             and timeline.earlier[op.id] >> earlier.id & 1
             and timeline.earlier[later.id] >> op.id & 1
         ):

@@ -45,6 +45,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import (
+    HOST_WAITS,
     ApiKind,
     Assign,
     Call,
@@ -61,7 +62,6 @@ from stitchcuda.analysis.program.ir import (
 from stitchcuda.analysis.rules import edits, redundant_sync, wording
 from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.rules.waits import (
-    EXPLICIT,
     checked_next,
     device_work,
     explicit_waits,
@@ -121,7 +121,7 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
         if op.kind is ApiKind.LIBRARY_CALL:  # may hand a result to the host (O9)
             return False
         # The pending work of one round stands for that of the round before: the later round must be ordered behind it.
-        if op.stream is not None and op.kind not in EXPLICIT and not all(_follows(line, p, op) for p in pending):
+        if op.stream is not None and op.kind not in HOST_WAITS and not all(_follows(line, p, op) for p in pending):
             return False
     return True
 

@@ -16,6 +16,8 @@ from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import (
+    HOST_WAITS,
+    RELEASES,
     Api,
     ApiKind,
     Binary,
@@ -44,8 +46,6 @@ from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
 from stitchcuda.analysis.rules.outline import outline
 
-EXPLICIT = frozenset({ApiKind.STREAM_SYNC, ApiKind.DEVICE_SYNC, ApiKind.EVENT_SYNC})
-_RELEASES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})  # W8: the wait may be what makes them safe
 _UNCLEAR = frozenset(
     {
         ApiKind.QUERY,
@@ -75,7 +75,7 @@ def explicit_waits(line: Timeline) -> dict[Site, list[Op]]:
     """The occurrences of each wait that the program calls for its own sake."""
     found: dict[Site, list[Op]] = defaultdict(list)
     for op in line.ops:
-        if op.kind in EXPLICIT:
+        if op.kind in HOST_WAITS:
             found[op.site].append(op)
     return found
 
@@ -84,7 +84,7 @@ def device_work(timeline: Timeline) -> int:
     """Bitset of the ops that run on a stream."""
     bits = 0
     for op in timeline.ops:
-        if op.stream is not None and op.kind not in EXPLICIT:
+        if op.stream is not None and op.kind not in HOST_WAITS:
             bits |= 1 << op.id
     return bits
 
@@ -118,7 +118,7 @@ def stream_ordered(timeline: Timeline, a: Op, b: Op) -> bool:
 
 def host_needs(timeline: Timeline, op: Op, work: Iterable[int]) -> bool:
     """Whether a host op may need that work to be done."""
-    if op.kind in _RELEASES or op.kind in _UNCLEAR:
+    if op.kind in RELEASES or op.kind in _UNCLEAR:
         return True
     if op.kind in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
         if any(timeline.buffers[a.buffer].memory in _SHARED for a in op.accesses):
@@ -141,7 +141,7 @@ def nothing_between(line: Timeline, wait: Op, later: Op, done: list[Op]) -> bool
             continue
         if host_needs(line, op, numbers):
             return False
-        enqueued = op.stream is not None and op.kind not in EXPLICIT
+        enqueued = op.stream is not None and op.kind not in HOST_WAITS
         if enqueued and not all(stream_ordered(line, first, op) for first in done):
             return False
     return True
@@ -149,7 +149,7 @@ def nothing_between(line: Timeline, wait: Op, later: Op, done: list[Op]) -> bool
 
 def waits_for(line: Timeline, op: Op, work: int) -> bool:
     """The host does not go on behind this op before that work is done (W1-W3, C3)."""
-    if op.kind in EXPLICIT:
+    if op.kind in HOST_WAITS:
         return op.waits & work == work
     if op.kind is ApiKind.COPY and not op.asynchronous and op.copy_kind == "d2h":
         return all(stream_ordered(line, line.ops[k], op) for k in members(work))
@@ -207,7 +207,7 @@ def promises_completion(program: Program, body: Body, wait: Op) -> bool:
 def _goes_on(program: Program, node: Stmt | Expr) -> bool:
     """More is done with the device, or by code that may: not the release of handles."""
     if isinstance(node, Api):
-        return node.kind in EXPLICIT or node.kind in (
+        return node.kind in HOST_WAITS or node.kind in (
             ApiKind.COPY,
             ApiKind.MEMSET,
             ApiKind.LIBRARY_CALL,

@@ -20,9 +20,9 @@ from typing import Any, TypeAlias
 
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Op
-from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.program.ir import RELEASES, ApiKind
 from stitchcuda.analysis.rules.finding import Confidence
-from stitchcuda.analysis.rules.race import DEVICE_WORK, MAY_WAIT, RANK, Race, all_races, without_implied
+from stitchcuda.analysis.rules.race import DEVICE_WORK, RANK, Race, all_races, without_implied
 from stitchcuda.gpu_validate.sanitizer import TOOLS
 from stitchcuda.gpu_validate.trace.launched_kernels import LaunchedKernels
 from stitchcuda.gpu_validate.trace.model import Call, CallSite, Trace
@@ -320,7 +320,7 @@ class _Looked:
 
     def _tells_host(self, op: Op) -> bool:
         """An allocation or a free, a function on the host, or a write to memory that the host can look at."""
-        if op.kind in MAY_WAIT or op.kind in (ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.REGISTER, ApiKind.HOST_FUNC):
+        if op.kind in RELEASES or op.kind in (ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.REGISTER, ApiKind.HOST_FUNC):
             return True
         seen = [a for a in op.accesses if a.mode is not Mode.READ and self._on_host(a)]
         call = self._calls[op.id]

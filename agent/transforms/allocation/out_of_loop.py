@@ -120,7 +120,7 @@ def _edits_of_loop(moves: list[Move], loop: Loop) -> list[TextEdit]:
     body = moves[0].lifetime.body
     function = body.function
     start = edits.extent(body, loop.span)[0]
-    indent = body.text[_line_start(body.text, start) : start]
+    indent = body.text[edits.line_start(body.text, start) : start]
     ahead: dict[Span, None] = {}
     behind: dict[Span, None] = {}
     for m in sorted(moves, key=lambda m: m.allocation.span):
@@ -130,7 +130,7 @@ def _edits_of_loop(moves: list[Move], loop: Loop) -> list[TextEdit]:
         ahead.setdefault(_lines(body, edits.extent(body, m.allocation.span)))
     for m in sorted(moves, key=lambda m: m.free.span):
         behind.setdefault(_lines(body, edits.extent(body, m.free.span)))
-    top = function.base + _above_comments(body.text, _line_start(body.text, start))
+    top = function.base + _above_comments(body.text, edits.line_start(body.text, start))
     end = edits.extent(body, loop.span)[1]
     newline = body.text.find(b"\n", end)
     bottom = function.base + (newline + 1 if newline >= 0 else len(body.text))
@@ -233,14 +233,14 @@ def _declared_with(made: Move) -> set[str]:
 
 def _whole_lines(body: Body, span: Span) -> bool:
     start, end = edits.extent(body, span)
-    before = body.text[_line_start(body.text, start) : start]
+    before = body.text[edits.line_start(body.text, start) : start]
     newline = body.text.find(b"\n", end)
     rest = body.text[end:newline] if newline >= 0 else b"x"
     return not before.strip() and bool(re.fullmatch(rb"\s*(//.*|/\*.*\*/\s*)?", rest))
 
 
 def _lines(body: Body, extent: Span) -> Span:
-    return _line_start(body.text, extent[0]), body.text.find(b"\n", extent[1]) + 1
+    return edits.line_start(body.text, extent[0]), body.text.find(b"\n", extent[1]) + 1
 
 
 def _indented(body: Body, lines: Span, indent: bytes) -> bytes:
@@ -255,12 +255,8 @@ def _indented(body: Body, lines: Span, indent: bytes) -> bytes:
 def _above_comments(text: bytes, start: int) -> int:
     """The start of the comments and pragmas that stand right above a line."""
     while start > 0:
-        above = _line_start(text, start - 1)
+        above = edits.line_start(text, start - 1)
         if not re.fullmatch(rb"[ \t]*(//[^\n]*|#[ \t]*pragma[^\n]*)\n", text[above:start]):
             return start
         start = above
     return start
-
-
-def _line_start(text: bytes, at: int) -> int:
-    return text.rfind(b"\n", 0, at) + 1

@@ -93,15 +93,15 @@ def _placed(given: RuleInput, body: Body, statement: Stmt, model: Body) -> Setup
         "",
         "",
     ]
-    definition = _above_comments(text, _line_start(text, body.function.base))
+    definition = _above_comments(text, edits.line_start(text, body.function.base))
     at = body.function.base + edits.extent(body, statement.span)[0]
-    lead = text[_line_start(text, at) : at].decode()
+    lead = text[edits.line_start(text, at) : at].decode()
     if lead.strip():  # other code stands before it on its line
         call = TextEdit(path, at, at, f"{name}(); ".encode())
     else:
-        start = _above_comments(text, _line_start(text, at))
+        start = _above_comments(text, edits.line_start(text, at))
         call = TextEdit(path, start, start, f"{lead}{name}();{newline}".encode())
-    if definition and text[_line_start(text, definition - 1) : definition].strip():
+    if definition and text[edits.line_start(text, definition - 1) : definition].strip():
         lines.insert(0, "")
     made = [TextEdit(path, definition, definition, newline.join(lines).encode()), call]
     if include is not None:
@@ -245,7 +245,7 @@ def _comment_above(text: bytes, start: int) -> int | None:
     """The start of the comment, of one line or of several, that ends in the line above; None when there is none."""
     if start == 0:
         return None
-    above = _line_start(text, start - 1)
+    above = edits.line_start(text, start - 1)
     if _COMMENT_LINE.fullmatch(text[above:start]):
         return above
     end = re.search(rb"\*/[ \t]*\r?\n\Z", text[:start])
@@ -253,7 +253,7 @@ def _comment_above(text: bytes, start: int) -> int | None:
     if end is None or opening < 0 or b"*/" in text[opening : end.start()]:
         return None
     nested = text.rfind(b"/*", 0, opening) > text.rfind(b"*/", 0, opening)
-    above = _line_start(text, opening)
+    above = edits.line_start(text, opening)
     return above if not nested and not text[above:opening].strip() else None
 
 
@@ -262,10 +262,6 @@ def _fresh(wish: str, given: RuleInput) -> str:
     while any(re.search(rf"\b{name}\b".encode(), text) for text in given.sources.values()):
         name, count = f"{wish}{count}", count + 1
     return name
-
-
-def _line_start(text: bytes, at: int) -> int:
-    return text.rfind(b"\n", 0, at) + 1
 
 
 def _site(body: Body, statement: Stmt) -> Site:

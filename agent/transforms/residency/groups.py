@@ -37,7 +37,7 @@ from stitchcuda.analysis.rules import edits
 from stitchcuda.analysis.rules.edits import Body
 from stitchcuda.analysis.rules.finding import RuleInput
 
-_LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
+LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _by_variable(
     between = [s for s in children(parent) if declared.span[0] <= s.span[0] <= statement.span[0]]
     for inner in between:
         for node in walk(inner):
-            if isinstance(node, _LEAVES) and node is not statement:
+            if isinstance(node, LEAVES) and node is not statement:
                 raise _refused(body, node, f"the function may be left here before `{name}` is handed on")
     _cannot_throw(given, body, between)
     return Link(body, producer, key, declared, argument, call, used)

@@ -20,6 +20,7 @@ from stitchcuda.agent.transforms.residency.draft import (
     refused_at,
     words,
 )
+from stitchcuda.agent.transforms.residency.groups import LEAVES
 from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, bare, container_of, name_of
 from stitchcuda.agent.transforms.residency.trips import Trip, as_large, buffers_of, from_start
 from stitchcuda.analysis.order.alias import alias
@@ -30,26 +31,19 @@ from stitchcuda.analysis.program.ir import (
     ApiKind,
     Assign,
     Block,
-    Break,
     Call,
     Case,
     Const,
     Construct,
-    Continue,
     Declare,
     Evaluate,
     Expr,
-    Goto,
-    Label,
     Lambda,
     Launch,
     Name,
     PreprocIf,
-    Return,
     Span,
     Stmt,
-    Throw,
-    Try,
     children,
     walk,
 )
@@ -60,7 +54,6 @@ from stitchcuda.analysis.rules.finding import RuleInput
 from stitchcuda.analysis.rules.waits import members
 
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
-_LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
 
 
 @dataclass(frozen=True)
@@ -93,7 +86,7 @@ def local_shape(given: RuleInput, trip: Trip) -> LocalTrip | None:
         raise _refused(body, trip.up.span, "download and upload are not statements of one block, in this order")
     between = [s for s in block.body if download.span[1] <= s.span[0] < upload.span[0]]
     for node in (n for s in between for n in walk(s)):
-        if isinstance(node, _LEAVES):
+        if isinstance(node, LEAVES):
             raise _refused(body, node.span, "the way from download to upload may be left here")
     host = _root(up.role("src"))
     if host is None or host != _root(down.role("dst")):

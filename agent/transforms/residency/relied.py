@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from stitchcuda.agent.transforms.residency.trips import Lap
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import RELEASES, ApiKind, Site
 from stitchcuda.analysis.rules.finding import RuleInput
 from stitchcuda.analysis.rules.waits import device_work, members, quiet, region_is_plain, stream_ordered
-
-_FREES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER})
 
 
 @dataclass(frozen=True)
@@ -143,7 +141,7 @@ def lost_order(order: Order) -> Reliance | None:
 
 def _said(first: Op, later: Op) -> str:
     done = f"kernel {first.kernel}" if first.kernel else first.api
-    if later.kind in _FREES:
+    if later.kind in RELEASES:
         return f"{later.api} relies on the wait in the copy: nothing else makes sure that {done} is over"
     if later.kind in (ApiKind.HOST_READ, ApiKind.HOST_WRITE):
         return f"the host touches memory here and relies on the wait in the copy for {done}"

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from stitchcuda.agent.transforms.waiting.observers import reason_at
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.timeline import Access, Memory, Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Site
 from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.waits import EXPLICIT, members
+from stitchcuda.analysis.rules.waits import members
 
 _ALL = {
     ApiKind.HOST_FREE: "releases host memory",
@@ -79,7 +79,7 @@ def reliances(line: Timeline, lost: Sequence[int], observed: Mapping[Site, str])
 def _needed(line: Timeline, op: Op, gone: int, observed: Mapping[Site, str]) -> tuple[int, str]:
     if op.kind is ApiKind.NEUTRAL:
         return gone, f"the host {reason_at(dict(observed), op.site, op.api)}"
-    if op.kind in EXPLICIT:
+    if op.kind in HOST_WAITS:
         return 0, ""
     if op.kind in _ALL:
         return gone, f"the host {_ALL[op.kind]} with `{op.api}`"

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.analysis.index.index import Analysis, Index
-from stitchcuda.analysis.program.ir import Api
+from stitchcuda.analysis.program.ir import HOST_WAITS, Api
 from stitchcuda.analysis.proof.correspond import Trees, correspond, side_of
-from stitchcuda.analysis.proof.matching import WAITS
 from stitchcuda.analysis.proof.model import Declared, May, ProofState
 from stitchcuda.analysis.proof.prove import Account, compare_entry, prove
 from stitchcuda.analysis.proof.shapes import shape_of
@@ -81,7 +80,7 @@ def waits_of(analysis: Analysis) -> Iterator[tuple[int, int]]:
         side = side_of(analysis, trees, function)
         for piece in side.body.pieces:
             node = shape_of(analysis.program, side, piece).node
-            if isinstance(node, Api) and node.kind in WAITS:
+            if isinstance(node, Api) and node.kind in HOST_WAITS:
                 yield piece.span
 
 
