@@ -14,7 +14,7 @@ SECTION = "stitchcuda"
 _CLIENTS_OWN = {"server", "trace", "trusted", "commands"}  # of the extension, not ours to read here
 SEVERITIES = ("error", "warning", "information", "hint", "off")
 TRIGGERS = ("edit", "save")
-# The words of `analysis.rules.finding.Confidence`; importing the rules here would slow the start of the server by a tenth.
+# The words of `analysis.findings.finding.Confidence`; importing the rules here would slow the start of the server by a tenth.
 CONFIDENCES = ("possible", "likely", "certain")
 
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 from stitchcuda.agent.units import TextEdit
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import Edit
 from stitchcuda.analysis.program.ir import Program, Site, Span
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import Edit
 from stitchcuda.analysis.syntax.text import LineIndex
 
 _ABOUT_WAITING = re.compile(rb"\b(wait|sync|synchroni[sz]\w*|finish\w*|complet\w*|barrier|done)\b", re.IGNORECASE)

@@ -56,12 +56,12 @@ from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Si
 from stitchcuda.agent.transforms.waiting.observers import Observers
 from stitchcuda.agent.transforms.waiting.reliance import enqueued_work, reliances
 from stitchcuda.agent.units import Obligation, TextEdit
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import members, quiet
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Function, Site, walk
 from stitchcuda.analysis.proof.model import Declared, May
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import members, quiet
 from stitchcuda.analysis.syntax.text import LineIndex
 
 ID = "hoist-allocation"

@@ -37,12 +37,12 @@ from stitchcuda.agent.transforms.residency.trips import (
 )
 from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Situation
 from stitchcuda.agent.units import Obligation
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Op
 from stitchcuda.analysis.program.ir import ApiKind, Site, Span
 from stitchcuda.analysis.proof.model import Declared, May
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
 
 ID = "keep-resident"
 DECLARED = Declared((ID,), waits=May.FEWER, copies=May.FEWER, allocations=May.ANY)

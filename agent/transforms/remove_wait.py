@@ -44,16 +44,9 @@ from stitchcuda.agent.transforms.waiting.observers import Observers
 from stitchcuda.agent.transforms.waiting.reliance import enqueued_work, host_visible, reliances
 from stitchcuda.agent.transforms.waiting.statements import in_parallel_region, is_checked, may_be_checked, removable
 from stitchcuda.agent.units import Obligation
-from stitchcuda.analysis.order.execute import END, execute_entry
-from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.order.symbolic import ONE, at_least
-from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Call, Site, Stmt, walk_within
-from stitchcuda.analysis.proof.context import may_create_context
-from stitchcuda.analysis.proof.model import Declared, May
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import (
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import (
     callee_name,
     explicit_waits,
     last_name,
@@ -61,6 +54,13 @@ from stitchcuda.analysis.rules.waits import (
     quiet,
     region_is_plain,
 )
+from stitchcuda.analysis.order.execute import END, execute_entry
+from stitchcuda.analysis.order.recorder import Options
+from stitchcuda.analysis.order.symbolic import ONE, at_least
+from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Call, Site, Stmt, walk_within
+from stitchcuda.analysis.proof.context import may_create_context
+from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.analysis.syntax.text import LineIndex
 
 ID = "remove-wait"

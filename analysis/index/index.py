@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings.finding import Finding, KernelInput, RuleInput
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.internal_error import where
@@ -22,8 +23,7 @@ from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program import cuda, cupy
 from stitchcuda.analysis.program.ir import Function, Module, Param, Problem, Program
 from stitchcuda.analysis.program.link import link
-from stitchcuda.analysis.rules import RULES
-from stitchcuda.analysis.rules.finding import Finding, RuleInput
+from stitchcuda.analysis.rules import KERNEL_RULES, RULES
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 
@@ -76,6 +76,7 @@ class Index:
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
+        self._kernels: dict[str, EntryFindings] = {}
         self._shapes = _Shapes()
         self._shape = b""  # what `_entries` and `_digests` hold for
         self._digests: dict[str, str] = {}
@@ -127,10 +128,18 @@ class Index:
                 entry = self._entry(uid, program, sources, problems, cancel)
             if entry is not None:
                 entries[uid] = entry
+        kernels: dict[str, EntryFindings] = {}
+        for uid, function in program.functions.items():
+            if function.space != "global" or function.body is None:
+                continue
+            if cancel is not None and cancel():
+                return self._cancelled()
+            known = self._kernels.get(uid) if shape == self._shape else None
+            kernels[uid] = known or self._kernel(uid, program, sources, problems)
         if cancel is not None and cancel():
             return self._cancelled()
-        self._entries, self._shape, self._digests = entries, shape, digests
-        findings = merge([e.findings for e in entries.values()], program, sources)
+        self._entries, self._kernels, self._shape, self._digests = entries, kernels, shape, digests
+        findings = merge([*(e.findings for e in entries.values()), *kernels.values()], program, sources)
         timelines = tuple(e.timeline for e in entries.values())
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
 
@@ -198,16 +207,31 @@ class Index:
         except Exception as error:
             if self._strict:
                 raise
-            function = program.functions[uid]
-            line = sources[function.path].count(b"\n", 0, function.base) + 1 if function.path in sources else 0
-            what = f"internal error in `{function.qualified}`: {where(error)}"
-            problems.append(Problem(function.path, line, what, "what starts there is left out", internal=True))
+            problems.append(_internal(program.functions[uid], sources, error, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
         return _Entry(timeline, EntryFindings(found, sites))
 
+    def _kernel(
+        self, uid: str, program: Program, sources: Mapping[str, bytes], problems: list[Problem]
+    ) -> EntryFindings:
+        given = KernelInput(uid, program, sources)
+        try:
+            return EntryFindings(tuple(f for rule in KERNEL_RULES for f in rule.check(given)), frozenset())
+        except Exception as error:
+            if self._strict:
+                raise
+            problems.append(_internal(program.functions[uid], sources, error, "the kernel is left out"))
+            return EntryFindings((), frozenset())
+
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
+
+
+def _internal(function: Function, sources: Mapping[str, bytes], error: Exception, consequence: str) -> Problem:
+    line = sources[function.path].count(b"\n", 0, function.base) + 1 if function.path in sources else 0
+    what = f"internal error in `{function.qualified}`: {where(error)}"
+    return Problem(function.path, line, what, consequence, internal=True)
 
 
 def _normal(path: str) -> str:

@@ -6,10 +6,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule
 from stitchcuda.analysis.index.suppressions import Suppression, suppressed, suppressions
 from stitchcuda.analysis.program.ir import Program, Site
 from stitchcuda.analysis.rules import BY_CODE
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group
 from stitchcuda.analysis.syntax.text import LineIndex
 
 _RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
@@ -54,7 +54,8 @@ class _File:
 
 
 def _needs_every_path(finding: Finding) -> bool:
-    return finding.code in BY_CODE and BY_CODE[finding.code].every_path
+    rule = BY_CODE.get(finding.code)
+    return isinstance(rule, Rule) and rule.every_path
 
 
 def _reached(entries: Sequence[EntryFindings], site: Site) -> int:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 
+from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Assign,
@@ -25,7 +26,6 @@ from stitchcuda.analysis.program.ir import (
     children,
     walk,
 )
-from stitchcuda.analysis.rules.waits import callee_name, last_name
 
 _ACCESSES = re.compile(r"^(atomic\w+|__ld\w+|__st\w+)$")
 

@@ -3,11 +3,11 @@ objects, device variables that point, code that is not here."""
 
 from __future__ import annotations
 
+from stitchcuda.analysis.findings.waits import last_name
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Program, TypeRef
 from stitchcuda.analysis.proof.shapes import is_number
-from stitchcuda.analysis.rules.waits import last_name
 
 _PLAIN = frozenset(
     {"dim3", "float2", "float3", "float4", "int2", "int3", "int4", "double2", "uint2", "uint3", "uint4", "uchar4"}

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.race import exclusive, memory_key
 from stitchcuda.analysis.order.alias import alias
 from stitchcuda.analysis.order.timeline import Buffer, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.proof.correspond import Correspondence
 from stitchcuda.analysis.proof.matching import MOVING, Pairing, on_waited_stream, where
 from stitchcuda.analysis.proof.model import ProofFinding
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.race import exclusive, memory_key
 
 FREE_WAITS = "cudaFree waits for the work that uses what it frees (row W8; in practice, not by documentation)"
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.race import memory_key
 from stitchcuda.analysis.order.alias import alias, conflict
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Buffer, Certainty, Memory, Mode, Op, Timeline
@@ -21,8 +23,6 @@ from stitchcuda.analysis.proof.lifetimes import FREE_WAITS, Ordering, free_waits
 from stitchcuda.analysis.proof.matching import HOST, MOVING, Pairing, show, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.resident import Residency
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.race import memory_key
 
 _OUTSIDE = ("parameter", "global")
 OPAQUE = frozenset({ApiKind.LIBRARY_CALL, ApiKind.HOST_FUNC, ApiKind.GRAPH_LAUNCH})  # they use memory of their own, too

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, callee_name, last_name
 from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -35,7 +36,6 @@ from stitchcuda.analysis.program.ir import (
 )
 from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.proof.standard import Standard
-from stitchcuda.analysis.rules.waits import HARMLESS, TIMER, callee_name, last_name
 
 TIME = "takes a time"
 HANDOVER = "hands data to other processes or devices"

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 
+from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.order.alias import same_instance
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import Poly
@@ -33,7 +34,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.proof.shapes import is_number
-from stitchcuda.analysis.rules.waits import callee_name, last_name
 
 _HAND_ON = frozenset(
     {"swap", "exchange", "rotate", "iter_swap", "swap_ranges", "reverse", "reset", "push", "pop", "push_front"}

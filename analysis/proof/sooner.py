@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.waits import callee_name, last_name, members
 from stitchcuda.analysis.program.ir import (
     ApiKind,
     Call,
@@ -21,8 +23,6 @@ from stitchcuda.analysis.proof.correspond import Correspondence
 from stitchcuda.analysis.proof.matching import Pairing, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.points import TIME
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.waits import callee_name, last_name, members
 
 
 def sooner(both: Correspondence, made: Pairing, reasons: Mapping[Site, tuple[str, str]]) -> Iterator[ProofFinding]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
+from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -23,7 +24,6 @@ from stitchcuda.analysis.program.ir import (
     Try,
     walk,
 )
-from stitchcuda.analysis.rules.waits import callee_name, last_name
 
 # Memory and events that other processes or runtimes use, at times that no program here shows (X1).
 _SHARED = re.compile(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.waits import members
 from stitchcuda.analysis.order.execute import END
 from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
@@ -21,8 +23,6 @@ from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.points import ASKS, HANDOVER, LEAVES, TIME, UNKNOWN
 from stitchcuda.analysis.proof.shapes import shape_of
 from stitchcuda.analysis.proof.surroundings import ends
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.waits import members
 
 WORK = frozenset(
     {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stitchcuda.analysis.findings.finding import KernelRule, Measured, Rule
 from stitchcuda.analysis.rules import (
     free_in_flight,
     host_read_before_sync,
@@ -11,7 +12,6 @@ from stitchcuda.analysis.rules import (
     stream_race_raw,
     sync_in_loop,
 )
-from stitchcuda.analysis.rules.finding import Measured, Rule
 
 RULES: tuple[Rule, ...] = (
     stream_race_raw.RULE,
@@ -21,11 +21,16 @@ RULES: tuple[Rule, ...] = (
     sync_in_loop.RULE,
 )
 
+# About device code: one kernel at a time.
+KERNEL_RULES: tuple[KernelRule, ...] = ()
+
 # What only a run on the GPU can find.
 MEASURED: tuple[Measured, ...] = (latency_regression.CODE, sanitizer.CODE)
 
-BY_CODE = {rule.code: rule for rule in RULES}
-ALL_CODES: dict[str, Rule | Measured] = {**BY_CODE, **{code.code: code for code in MEASURED}}
+# What the source text alone can give.
+_FROM_SOURCE: tuple[Rule | KernelRule, ...] = (*RULES, *KERNEL_RULES)
+BY_CODE = {rule.code: rule for rule in _FROM_SOURCE}
+ALL_CODES: dict[str, Rule | KernelRule | Measured] = {**BY_CODE, **{code.code: code for code in MEASURED}}
 
 
 def documentation(code: str) -> str:

@@ -43,12 +43,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.fixes import free_on_stream, wait_for_event, wait_on_host
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, memory_key, race_finding, races, weaker
 from stitchcuda.analysis.order.timeline import Access, Mode, Op
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Rule, RuleInput, Severity
-from stitchcuda.analysis.rules.fixes import free_on_stream, wait_for_event, wait_on_host
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, memory_key, race_finding, races, weaker
 
 CODE = "free-in-flight"
 _USES = DEVICE_WORK | {ApiKind.PREFETCH}

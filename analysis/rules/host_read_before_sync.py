@@ -39,13 +39,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.fixes import wait_on_host
+from stitchcuda.analysis.findings.polling import polls
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.program.ir import ApiKind
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
-from stitchcuda.analysis.rules.fixes import wait_on_host
-from stitchcuda.analysis.rules.polling import polls
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 
 CODE = "host-read-before-sync"
 _HOST_READ = frozenset({ApiKind.HOST_READ})

@@ -38,7 +38,7 @@ baseline is recorded by the first validation of a program, holds for one model o
 
 from __future__ import annotations
 
-from stitchcuda.analysis.rules.finding import Group, Measured, Severity
+from stitchcuda.analysis.findings.finding import Group, Measured, Severity
 
 CODE = Measured(
     code="latency-regression",

@@ -48,11 +48,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.timeline import Op
-from stitchcuda.analysis.program.ir import Site
-from stitchcuda.analysis.rules import edits, wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.rules.waits import (
+from stitchcuda.analysis.findings import edits, wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.waits import (
     checked_next,
     device_work,
     explicit_waits,
@@ -65,6 +63,8 @@ from stitchcuda.analysis.rules.waits import (
     region_is_plain,
     waits_for,
 )
+from stitchcuda.analysis.order.timeline import Op
+from stitchcuda.analysis.program.ir import Site
 
 CODE = "redundant-sync"
 

@@ -35,7 +35,7 @@ compute-sanitizer manual, memcheck, `--track-stream-ordered-races all`.
 
 from __future__ import annotations
 
-from stitchcuda.analysis.rules.finding import Group, Measured, Severity
+from stitchcuda.analysis.findings.finding import Group, Measured, Severity
 
 CODE = Measured(
     code="sanitizer",

@@ -43,11 +43,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.fixes import wait_for_event
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 from stitchcuda.analysis.order.timeline import Mode
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
-from stitchcuda.analysis.rules.fixes import wait_for_event
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 
 CODE = "stream-race-raw"
 

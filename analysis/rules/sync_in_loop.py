@@ -43,6 +43,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from stitchcuda.analysis.findings import edits, wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.waits import (
+    checked_next,
+    device_work,
+    explicit_waits,
+    host_needs,
+    members,
+    names_given,
+    newly_done,
+    nothing_between,
+    plain_statement,
+    quiet,
+    region_is_plain,
+    span_is_plain,
+    stream_ordered,
+    waits_for,
+)
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import (
     HOST_WAITS,
@@ -59,24 +77,7 @@ from stitchcuda.analysis.program.ir import (
     Throw,
     walk,
 )
-from stitchcuda.analysis.rules import edits, redundant_sync, wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.rules.waits import (
-    checked_next,
-    device_work,
-    explicit_waits,
-    host_needs,
-    members,
-    names_given,
-    newly_done,
-    nothing_between,
-    plain_statement,
-    quiet,
-    region_is_plain,
-    span_is_plain,
-    stream_ordered,
-    waits_for,
-)
+from stitchcuda.analysis.rules import redundant_sync
 
 CODE = "sync-in-loop"
 _WORK = (ApiKind.LAUNCH, ApiKind.GRAPH_LAUNCH)

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings.finding import Group
 from stitchcuda.analysis.index import Index
-from stitchcuda.analysis.rules.finding import Group
 from stitchcuda.server.report.rows import EditRow, FixRow, Row, rows
 
 _LIMIT = 200

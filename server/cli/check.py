@@ -13,7 +13,7 @@ from pathlib import Path
 
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.analysis.rules import BY_CODE, RULES
+from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.server.cli import autofix, baseline, inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.writing import must_be_replaceable, replace_file
@@ -154,7 +154,7 @@ def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:
 
 
 def _selection(arguments: argparse.Namespace) -> Callable[[Row], bool]:
-    codes = {rule.code for rule in RULES if rule.default}
+    codes = {rule.code for rule in BY_CODE.values() if rule.default}
     if arguments.select:
         names = _codes(arguments.select)
         codes = set(BY_CODE) if "all" in names else set(names)

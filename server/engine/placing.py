@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.order.timeline import Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
-from stitchcuda.analysis.rules.finding import Finding
 from stitchcuda.analysis.syntax.text import LineIndex
 from stitchcuda.server.engine.facts import (
     FileFacts,
@@ -162,9 +162,9 @@ def _located(program: Program, site: Site) -> Place | None:
 
 
 def _default_codes() -> Mapping[str, bool]:
-    from stitchcuda.analysis.rules import RULES
+    from stitchcuda.analysis.rules import BY_CODE
 
-    return {rule.code: rule.default for rule in RULES}
+    return {rule.code: rule.default for rule in BY_CODE.values()}
 
 
 def _finding(finding: Finding, program: Program, defaults: Mapping[str, bool]) -> PlacedFinding | None:

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.index import Analysis
 from stitchcuda.analysis.program.ir import Problem, Program, Site
-from stitchcuda.analysis.rules.finding import Finding
 from stitchcuda.analysis.syntax.text import LineIndex, decode, units
 
 

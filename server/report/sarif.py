@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote
 
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.analysis.rules import RULES, documentation
+from stitchcuda.analysis.rules import BY_CODE, documentation
 from stitchcuda.server.report.rows import Place, Report, Row
 
 _LEVELS = {"error": "error", "warning": "warning", "hint": "note"}
@@ -18,7 +18,7 @@ _SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sa
 
 def render(report: Report, *, version: str, successful: bool = True) -> str:
     """`successful`: everything that was asked for by name could be checked."""
-    numbers = {rule.code: k for k, rule in enumerate(RULES)}
+    numbers = {rule.code: k for k, rule in enumerate(BY_CODE.values())}
     driver = {
         "name": "stitchcuda",
         "version": version,
@@ -30,7 +30,7 @@ def render(report: Report, *, version: str, successful: bool = True) -> str:
                 "defaultConfiguration": {"level": _LEVELS[rule.severity.value], "enabled": rule.default},
                 "properties": {"tags": [rule.group.value]},
             }
-            for rule in RULES
+            for rule in BY_CODE.values()
         ],
     }
     run = {

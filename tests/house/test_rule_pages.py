@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from stitchcuda.analysis.findings.finding import Measured, Rule
 from stitchcuda.analysis.rules import ALL_CODES, RULES, documentation
-from stitchcuda.analysis.rules.finding import Measured, Rule
 from stitchcuda.server.cli.dispatch import main
 
 from scripts.rule_docs import stale

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.rules.finding import Confidence, Severity
+from stitchcuda.analysis.findings.finding import Confidence, Severity
 from stitchcuda.server.settings import CONFIDENCES, SEVERITIES, Settings, read_settings
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.agent.transforms.allocation.pointer_uses import PointerUses, declared_once
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.order.alias import within
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import AddressOf, Api, ApiKind, Cast, Name, PreprocIf, Site
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.outline import outline
 
 ALLOCATES, FREES = "cudaMalloc", "cudaFree"
 _USES = frozenset({ApiKind.LAUNCH, ApiKind.COPY, ApiKind.MEMSET, ApiKind.LIBRARY_CALL})

@@ -10,6 +10,9 @@ from stitchcuda.agent.transforms.allocation.lifetimes import Lifetime, Unfit, sa
 from stitchcuda.agent.transforms.allocation.pointer_uses import declared_once, host_values_only, mentions
 from stitchcuda.agent.transforms.editing import merged_removals, without_statement
 from stitchcuda.agent.units import TextEdit
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import (
     ApiKind,
@@ -33,9 +36,6 @@ from stitchcuda.analysis.program.ir import (
     children,
     walk,
 )
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
 
 _WORDS = {Return: "return", Goto: "goto", Throw: "throw", Break: "break", Continue: "continue", Label: ""}
 _PARALLEL = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+(omp|acc)\b", re.MULTILINE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,
@@ -34,7 +35,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
-from stitchcuda.analysis.rules.waits import callee_name, last_name
 
 _COMPARES = ("==", "!=", "&&", "||")
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 from stitchcuda.agent.transforms.allocation.lifetimes import Unfit
 from stitchcuda.agent.units import TextEdit
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Call, Function, Site, Stmt, walk
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import callee_name, last_name
 
 ATTRIBUTE = b"cudaMemPoolAttrReleaseThreshold"
 _RUNTIME = re.compile(rb'#[ \t]*include[ \t]*[<"](cuda_runtime(_api)?\.h|cuda\.h)[">]')

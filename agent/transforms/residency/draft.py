@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stitchcuda.agent.units import TextEdit
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
 from stitchcuda.analysis.program.ir import (
     Binary,
     Block,
@@ -25,8 +27,6 @@ from stitchcuda.analysis.program.ir import (
     Unary,
     walk,
 )
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
 
 _NOT_CODE = re.compile(
     rb"""//(?:[^\n\\]|\\.)*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n])*'""", re.DOTALL

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from stitchcuda.agent.transforms.residency.draft import Refused, absolute, code_of, words
 from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, Consumer, Producer, first_throw
 from stitchcuda.agent.transforms.residency.trips import Trip
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.program.ir import (
     Binary,
     Block,
@@ -33,9 +36,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
 
 LEAVES = (Return, Throw, Try, Goto, Label, Break, Continue, PreprocIf)
 

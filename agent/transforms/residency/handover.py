@@ -14,6 +14,9 @@ from dataclasses import dataclass
 
 from stitchcuda.agent.transforms.residency.draft import Refused, absolute, code_of, inside, top_level, words
 from stitchcuda.agent.transforms.residency.trips import Trip
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,
@@ -39,9 +42,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
 
 # Host functions that neither throw nor touch memory of the program beyond what they are given to read.
 NEVER_THROWS = re.compile(

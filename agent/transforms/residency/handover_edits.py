@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from stitchcuda.agent.transforms.residency.draft import Draft, Refused, code_of, declarators, words
 from stitchcuda.agent.transforms.residency.groups import Group, Link, prototypes
 from stitchcuda.agent.transforms.residency.handover import Consumer, DevicePointer, Producer
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.program.ir import Function
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
 
 _VECTOR = rb"(?:(?:::)?std\s*::\s*)?vector\s*<\s*(?P<held>[\w:]+(?:\s+[\w:]+)*)\s*>"
 _RETURNED = re.compile(rb"(?<![\w:])(?:const\s+)?" + _VECTOR + rb"(?P<gap>\s*)\Z")

@@ -23,6 +23,10 @@ from stitchcuda.agent.transforms.residency.draft import (
 from stitchcuda.agent.transforms.residency.groups import LEAVES
 from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, bare, container_of, name_of
 from stitchcuda.agent.transforms.residency.trips import Trip, as_large, buffers_of, from_start
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import members
 from stitchcuda.analysis.order.alias import alias
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program.ir import (
@@ -48,10 +52,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import members
 
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
 

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.agent.transforms.residency.trips import Lap
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import device_work, members, quiet, region_is_plain, stream_ordered
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind, Site
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import device_work, members, quiet, region_is_plain, stream_ordered
 
 
 @dataclass(frozen=True)

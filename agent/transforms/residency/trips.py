@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.waits import members
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.alias import overlap
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Memory, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Site
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.waits import members
 
 
 @dataclass(frozen=True, slots=True)

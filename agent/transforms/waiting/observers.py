@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name
 from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.calls import SMALL_BODY
 from stitchcuda.analysis.order.execute import END
@@ -31,7 +32,6 @@ from stitchcuda.analysis.program.ir import (
     TypeRef,
     walk,
 )
-from stitchcuda.analysis.rules.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name
 
 # Calls that neither see the device's progress nor change anything that running work uses.
 _CALM = re.compile(

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.agent.transforms.waiting.observers import reason_at
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.waits import members
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.timeline import Access, Memory, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Site
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.waits import members
 
 _ALL = {
     ApiKind.HOST_FREE: "releases host memory",

@@ -5,6 +5,10 @@ from __future__ import annotations
 import re
 
 from stitchcuda.agent.transforms.waiting.observers import Observers
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.waits import asks_for_error, callee_name, last_name
 from stitchcuda.analysis.order.timeline import Op
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -26,10 +30,6 @@ from stitchcuda.analysis.program.ir import (
     children,
     walk,
 )
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.waits import asks_for_error, callee_name, last_name
 
 _OMP = re.compile(rb"^[ \t]*#[ \t]*pragma[ \t]+(omp|acc)\b", re.MULTILINE)
 

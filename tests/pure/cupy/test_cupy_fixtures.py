@@ -7,8 +7,8 @@ import re
 from pathlib import Path
 
 import pytest
+from stitchcuda.analysis.findings.finding import Confidence, Group
 from stitchcuda.analysis.index import Index
-from stitchcuda.analysis.rules.finding import Confidence, Group
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "cupy"
 EXPECT = re.compile(rb"#\s*expect:\s*([\w-]+)")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from stitchcuda.analysis.findings.finding import Finding, Rule, RuleInput
 from stitchcuda.analysis.order.machine import Machine, OrderState
 from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.timeline import (
@@ -27,7 +28,6 @@ from stitchcuda.analysis.order.timeline import (
     Timeline,
 )
 from stitchcuda.analysis.program.ir import ApiKind, Program, Site
-from stitchcuda.analysis.rules.finding import Finding, Rule, RuleInput
 
 
 def site(line: int) -> Site:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.index.index import Index
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.finding import RuleInput
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 """Fixtures of the rules, from source text to findings and through their fixes.
 
 `tests/fixtures/rules/<code>/bad_*.cu` mark with `// expect: <code>` the lines where findings of that code start, and
-`ok_*.cu` have none. Correctness findings of other codes are not allowed in either.
+`ok_*.cu` have none. Correctness and device findings of other codes are not allowed in either. A rule that has no fix says so on its
+page ("There is no automatic fix").
 """
 
 from __future__ import annotations
@@ -11,21 +12,23 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from stitchcuda.analysis.findings.finding import Confidence, KernelRule, Rule
 from stitchcuda.analysis.index import Analysis, Index
-from stitchcuda.analysis.rules import RULES
-from stitchcuda.analysis.rules.finding import Confidence, Rule
+from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.gpu_validate.toolchain import find_nvcc
 from stitchcuda.server.cli.autofix import apply
 from stitchcuda.server.report.rows import Row, rows
 
 FOLDER = Path(__file__).resolve().parents[2] / "fixtures" / "rules"
+SERIOUS = ("correctness", "device")
 FIXTURES = sorted(FOLDER.glob("*/*.cu"))
 BAD = [f for f in FIXTURES if f.name.startswith("bad_")]
+MENDED = [f for f in BAD if f.parent.name in BY_CODE and "There is no automatic fix" not in BY_CODE[f.parent.name].doc]
 _EXPECT = re.compile(rb"//\s*expect:\s*([\w-]+)")
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
-def test_every_rule_has_bad_and_good_ones(rule: Rule) -> None:
+@pytest.mark.parametrize("rule", BY_CODE.values(), ids=lambda rule: rule.code)
+def test_every_rule_has_bad_and_good_ones(rule: Rule | KernelRule) -> None:
     folder = FOLDER / rule.code
     assert list(folder.glob("bad_*.cu")) and list(folder.glob("ok_*.cu"))
 
@@ -54,7 +57,7 @@ def test_fixture(path: Path) -> None:
     }
     assert bool(expected) == path.name.startswith("bad_")
     code = path.parent.name
-    found = {(r.place.line, r.code) for r in shown(path.name, text) if r.code == code or r.group == "correctness"}
+    found = {(r.place.line, r.code) for r in shown(path.name, text) if r.code == code or r.group in SERIOUS}
     assert found == expected
 
 
@@ -74,14 +77,14 @@ def fixed_text(path: Path) -> bytes:
     return text
 
 
-@pytest.mark.parametrize("path", BAD, ids=name_of)
+@pytest.mark.parametrize("path", MENDED, ids=name_of)
 def test_fix_removes_the_finding(path: Path) -> None:
     left = shown(path.name, fixed_text(path))
-    assert [r for r in left if r.group == "correctness" or r.code == path.parent.name] == []
+    assert [r for r in left if r.group in SERIOUS or r.code == path.parent.name] == []
 
 
 @pytest.mark.nvcc
-@pytest.mark.parametrize("path", BAD, ids=name_of)
+@pytest.mark.parametrize("path", MENDED, ids=name_of)
 def test_fixed_text_compiles(path: Path, tmp_path: Path) -> None:
     nvcc, _ = find_nvcc()
     assert nvcc is not None

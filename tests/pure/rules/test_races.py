@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.findings.finding import Confidence
 from stitchcuda.analysis.order.symbolic import number, symbol
 from stitchcuda.analysis.order.timeline import Access, Condition, LoopInfo, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.program.ir import ApiKind
-from stitchcuda.analysis.rules import BY_CODE
-from stitchcuda.analysis.rules.finding import Confidence
+from stitchcuda.analysis.rules import free_in_flight, host_read_before_sync, stream_race_raw
 
 from tests.pure.rules.building import Run, read, site, whole, write
 
-RAW = BY_CODE["stream-race-raw"]
-READ = BY_CODE["host-read-before-sync"]
-FREE = BY_CODE["free-in-flight"]
+RAW = stream_race_raw.RULE
+READ = host_read_before_sync.RULE
+FREE = free_in_flight.RULE
 
 
 def test_kernel_reads_on_another_stream() -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from stitchcuda.analysis.findings.finding import Confidence
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, races
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program.ir import ApiKind, Program
-from stitchcuda.analysis.rules.finding import Confidence
-from stitchcuda.analysis.rules.race import DEVICE_WORK, Race, races
 from stitchcuda.gpu_validate.trace.model import Call, Trace, TracedStream
 from stitchcuda.gpu_validate.trace.store import from_json
 from stitchcuda.gpu_validate.trace.timeline import MAX_OPS, Effects, TracedTimeline, effects_of, kind_of, timeline_of

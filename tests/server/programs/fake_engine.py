@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.findings.finding import Confidence, Edit, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.order.timeline import Op, Stream, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Block, Function, Module, Problem, Program, Site, TypeRef
-from stitchcuda.analysis.rules.finding import Confidence, Edit, Finding, Fix, Group, Related, Severity
 
 _HAZARD = re.compile(rb"hazard\((\w+)\)")
 _LAUNCH = re.compile(rb"(\w+)<<<(\w+), *(\w+)>>>\([^)]*\)")

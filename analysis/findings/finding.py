@@ -102,6 +102,28 @@ class Rule:
     )
 
 
+@dataclass(frozen=True)
+class KernelInput:
+    """What a rule about device code may look at: one kernel of the program, and the text of its files."""
+
+    kernel: str  # uid of a function with space "global" and a body
+    program: Program
+    sources: Mapping[str, bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelRule:
+    """A finding code about one kernel, however often it is launched. `doc` is as in `Rule`."""
+
+    code: str
+    group: Group
+    severity: Severity
+    summary: str
+    doc: str
+    check: Callable[[KernelInput], Iterable[Finding]]
+    default: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Measured:
     """A finding code that no look at the source gives: the GPU decides. `doc` is as in `Rule`."""

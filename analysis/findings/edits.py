@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings.finding import Edit, RuleInput
+from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -37,8 +39,6 @@ from stitchcuda.analysis.program.ir import (
     children,
     walk,
 )
-from stitchcuda.analysis.rules.finding import Edit, RuleInput
-from stitchcuda.analysis.rules.outline import outline
 
 _NOT_A_CHECK = frozenset(
     b"if while for switch return sizeof assert static_cast void int unsigned long bool auto decltype"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from stitchcuda.analysis.findings.edits import contains
+from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.order.timeline import Op
 from stitchcuda.analysis.program.ir import Program
-from stitchcuda.analysis.rules.edits import contains
-from stitchcuda.analysis.rules.outline import outline
 
 
 def polls(program: Program, op: Op) -> bool:

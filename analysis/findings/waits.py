@@ -11,6 +11,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
@@ -41,10 +45,6 @@ from stitchcuda.analysis.program.ir import (
     walk,
     walk_within,
 )
-from stitchcuda.analysis.rules import edits
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import RuleInput
-from stitchcuda.analysis.rules.outline import outline
 
 _UNCLEAR = frozenset(
     {

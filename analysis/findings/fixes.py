@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings import edits, wording
+from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.finding import Fix, RuleInput
+from stitchcuda.analysis.findings.race import Race
 from stitchcuda.analysis.order.timeline import Op, StreamKind
 from stitchcuda.analysis.program.ir import Api, Call, Expr, Launch, Name, Site, Span
-from stitchcuda.analysis.rules import edits, wording
-from stitchcuda.analysis.rules.edits import Body
-from stitchcuda.analysis.rules.finding import Fix, RuleInput
-from stitchcuda.analysis.rules.race import Race
 
 
 @dataclass(frozen=True)

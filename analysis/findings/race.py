@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
@@ -41,8 +43,6 @@ from stitchcuda.analysis.program.ir import (
     Program,
     walk,
 )
-from stitchcuda.analysis.rules import wording
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Fix, Group, Related, Severity
 
 DEVICE_WORK = frozenset(
     {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from stitchcuda.analysis.findings.finding import Related
 from stitchcuda.analysis.order.timeline import Buffer, Memory, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Site
-from stitchcuda.analysis.rules.finding import Related
 
 _MEMORY = {
     Memory.PINNED: "pinned ",
