@@ -9,8 +9,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from stitchcuda.analysis.findings.finding import Group
 from stitchcuda.analysis.rules import ALL_CODES, documentation
-from stitchcuda.analysis.rules.finding import Group
 
 FOLDER = Path(__file__).parents[1] / "docs" / "rules"
 INDEX = "README.md"

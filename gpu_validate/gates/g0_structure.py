@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Group
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.analysis.rules.finding import Confidence, Finding, Group
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
 _HARMFUL = (Group.CORRECTNESS, Group.DEVICE)

@@ -18,11 +18,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
+from stitchcuda.analysis.findings.finding import Confidence
+from stitchcuda.analysis.findings.race import DEVICE_WORK, RANK, Race, all_races, without_implied
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Op
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind
-from stitchcuda.analysis.rules.finding import Confidence
-from stitchcuda.analysis.rules.race import DEVICE_WORK, RANK, Race, all_races, without_implied
 from stitchcuda.gpu_validate.sanitizer import TOOLS
 from stitchcuda.gpu_validate.trace.launched_kernels import LaunchedKernels
 from stitchcuda.gpu_validate.trace.model import Call, CallSite, Trace
