@@ -1,0 +1,208 @@
+"""Integers of all threads of a block at once.
+
+A `Form` is a polynomial over symbols whose coefficients are numbers that may differ between lanes: `row * n + col` is
+`{("n",): rows, (): cols}`. Symbols stand for what the source does not say. The first character of a symbol's name
+tells how it varies: "~" differs between lanes in an unknown way, "^" is the same within a warp, all others are the same
+in the whole block. A coefficient is one `int` (the same in every lane) or one number a lane.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+Coefficient: TypeAlias = int | tuple[int, ...]
+Monomial: TypeAlias = tuple[str, ...]
+Key: TypeAlias = tuple[tuple[Monomial, int], ...]  # a Form's value in one lane; equal keys are equal numbers
+
+WARP = 32
+MAX_TERMS = 12
+MAX_DEGREE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Terms are sorted, and no coefficient is zero in all lanes."""
+
+    terms: tuple[tuple[Monomial, Coefficient], ...]
+
+    @property
+    def exact(self) -> Coefficient | None:
+        """The numbers when no symbol is left, else None."""
+        if not self.terms:
+            return 0
+        if len(self.terms) == 1 and not self.terms[0][0]:
+            return self.terms[0][1]
+        return None
+
+    @property
+    def constant(self) -> int | None:
+        """The one number that it is in every lane, else None."""
+        exact = self.exact
+        return exact if isinstance(exact, int) else None
+
+    @property
+    def unknown(self) -> bool:
+        """It differs between lanes in an unknown way."""
+        return any(s[0] in "~^" for mono, _ in self.terms for s in mono)
+
+    @property
+    def symbols(self) -> frozenset[str]:
+        return frozenset(s for mono, _ in self.terms for s in mono)
+
+    def at(self, lane: int) -> Key:
+        """Its value in one lane. Two lanes hold the same number if their keys are equal and the Form is not `unknown`."""
+        out = []
+        for mono, c in self.terms:
+            value = c if isinstance(c, int) else c[lane]
+            if value:
+                out.append((mono, value))
+        return tuple(out)
+
+    def same_on(self, lanes: int, group: int = 0) -> bool:
+        """All of these lanes hold the same number (with `group`: all of each group of so many neighbours)."""
+        for mono, c in self.terms:
+            if any(s[0] == "~" or s[0] == "^" and group != WARP for s in mono):
+                return False
+            if isinstance(c, int):
+                continue
+            seen: dict[int, int] = {}
+            for lane in lanes_of(lanes):
+                if seen.setdefault(lane // group if group else 0, c[lane]) != c[lane]:
+                    return False
+        return True
+
+    def __add__(self, other: Form) -> Form:
+        if not other.terms:
+            return self
+        if not self.terms:
+            return other
+        out = dict(self.terms)
+        for mono, c in other.terms:
+            known = out.get(mono)
+            out[mono] = c if known is None else pairwise(operator.add, known, c)
+        return form(out)
+
+    def __neg__(self) -> Form:
+        return Form(tuple((m, -c if isinstance(c, int) else tuple(map(operator.neg, c))) for m, c in self.terms))
+
+    def __sub__(self, other: Form) -> Form:
+        return ZERO if self is other else self + -other
+
+    def __mul__(self, other: Form) -> Form | None:
+        """None when it grows too large to follow."""
+        out: dict[Monomial, Coefficient] = {}
+        for m1, c1 in self.terms:
+            for m2, c2 in other.terms:
+                mono = tuple(sorted(m1 + m2)) if m1 and m2 else m1 or m2
+                product = pairwise(operator.mul, c1, c2)
+                known = out.get(mono)
+                out[mono] = product if known is None else pairwise(operator.add, known, product)
+        if len(out) > MAX_TERMS or any(len(m) > MAX_DEGREE for m in out):
+            return None
+        return form(out)
+
+    def __str__(self) -> str:
+        parts = []
+        for mono, c in self.terms:
+            head = str(c) if isinstance(c, int) else f"[{c[0]},{c[1] if len(c) > 1 else ''}..]"
+            parts.append("*".join((head, *mono)))
+        return "+".join(parts) or "0"
+
+
+def form(terms: Mapping[Monomial, Coefficient]) -> Form:
+    out = []
+    for mono, c in sorted(terms.items()):
+        if not isinstance(c, int) and c.count(c[0]) == len(c):
+            c = c[0]
+        if c != 0:
+            out.append((mono, c))
+    return Form(tuple(out))
+
+
+def number(value: int) -> Form:
+    return Form((((), value),)) if value else ZERO
+
+
+def symbol(name: str) -> Form:
+    return Form((((name,), 1),))
+
+
+def per_lane(values: tuple[int, ...]) -> Form:
+    return form({(): values})
+
+
+ZERO = Form(())
+ONE = Form((((), 1),))
+
+
+def pairwise(op: Callable[[int, int], int], a: Coefficient, b: Coefficient) -> Coefficient:
+    if isinstance(a, int):
+        if isinstance(b, int):
+            return op(a, b)
+        return tuple([op(a, y) for y in b])
+    if isinstance(b, int):
+        return tuple([op(x, b) for x in a])
+    return tuple(map(op, a, b))
+
+
+def select(lanes: int, chosen: Form, other: Form, width: int) -> Form:
+    """`chosen` in these lanes, `other` elsewhere; exact, symbol by symbol."""
+    if chosen == other:
+        return chosen
+    a, b = dict(chosen.terms), dict(other.terms)
+    out: dict[Monomial, Coefficient] = {}
+    picks = bits(lanes, width)
+    for mono in {*a, *b}:
+        x, y = a.get(mono, 0), b.get(mono, 0)
+        if x == y:
+            out[mono] = x
+            continue
+        left = (x,) * width if isinstance(x, int) else x
+        right = (y,) * width if isinstance(y, int) else y
+        out[mono] = tuple([p if k else q for k, p, q in zip(picks, left, right, strict=True)])
+    return form(out)
+
+
+_bits: dict[tuple[int, int], tuple[int, ...]] = {}
+
+
+def bits(lanes: int, width: int) -> tuple[int, ...]:
+    known = _bits.get((lanes, width))
+    if known is None:
+        if len(_bits) > 4096:
+            _bits.clear()
+        known = _bits[lanes, width] = tuple([lanes >> k & 1 for k in range(width)])
+    return known
+
+
+_members: dict[int, tuple[int, ...]] = {}
+
+
+def lanes_of(lanes: int) -> tuple[int, ...]:
+    """The lanes in a mask, ascending."""
+    known = _members.get(lanes)
+    if known is None:
+        if len(_members) > 4096:
+            _members.clear()
+        found = []
+        rest = lanes
+        while rest:
+            low = rest & -rest
+            found.append(low.bit_length() - 1)
+            rest ^= low
+        known = _members[lanes] = tuple(found)
+    return known
+
+
+def mask_where(values: Coefficient, width: int) -> int:
+    """The lanes whose number is not zero."""
+    if isinstance(values, int):
+        return (1 << width) - 1 if values else 0
+    mask = 0
+    for k, value in enumerate(values):
+        if value:
+            mask |= 1 << k
+    return mask
