@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from stitchcuda.analysis.findings.suppressions import Suppression
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Program, Site
 
@@ -122,6 +123,32 @@ class KernelRule:
     doc: str
     check: Callable[[KernelInput], Iterable[Finding]]
     default: bool = True
+
+
+@dataclass(frozen=True)
+class CommentInput:
+    """What a rule about the comments that silence findings may look at: one file after all other rules."""
+
+    path: str
+    text: bytes
+    suppressions: tuple[Suppression, ...]
+    codes: Collection[str]  # that exist
+    found: Mapping[int, Collection[str]]  # zero-based line -> codes of what was found there, silenced or not
+    judged: Callable[[str, int], bool]  # whether findings of a code on a line would be known
+
+
+@dataclass(frozen=True, slots=True)
+class CommentRule:
+    """A finding code about the comments that silence findings. `doc` is as in `Rule`."""
+
+    code: str
+    group: Group
+    severity: Severity
+    summary: str
+    doc: str
+    check: Callable[[CommentInput], Iterable[Finding]]
+    default: bool = True
+    every_program: bool = False  # counts only when each program that holds the file reports it
 
 
 @dataclass(frozen=True, slots=True)

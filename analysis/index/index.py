@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.finding import Finding, KernelInput, RuleInput
 from stitchcuda.analysis.index.cancel import Cancel
+from stitchcuda.analysis.index.comments import coverage
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
@@ -135,12 +136,15 @@ class Index:
             if cancel is not None and cancel():
                 return self._cancelled()
             known = self._kernels.get(uid) if shape == self._shape else None
-            kernels[uid] = known or self._kernel(uid, program, sources, problems)
+            kernel = known or self._kernel(uid, program, sources, problems)
+            if kernel is not None:
+                kernels[uid] = kernel
         if cancel is not None and cancel():
             return self._cancelled()
         self._entries, self._kernels, self._shape, self._digests = entries, kernels, shape, digests
-        findings = merge([*(e.findings for e in entries.values()), *kernels.values()], program, sources)
         timelines = tuple(e.timeline for e in entries.values())
+        found = [*(e.findings for e in entries.values()), *kernels.values()]
+        findings = merge(found, program, sources, coverage(timelines, kernels, program, problems))
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
 
     # -------------------------------------------------------------------------------------------------------- one file
@@ -214,7 +218,7 @@ class Index:
 
     def _kernel(
         self, uid: str, program: Program, sources: Mapping[str, bytes], problems: list[Problem]
-    ) -> EntryFindings:
+    ) -> EntryFindings | None:
         given = KernelInput(uid, program, sources)
         try:
             return EntryFindings(tuple(f for rule in KERNEL_RULES for f in rule.check(given)), frozenset())
@@ -222,7 +226,7 @@ class Index:
             if self._strict:
                 raise
             problems.append(_internal(program.functions[uid], sources, error, "the kernel is left out"))
-            return EntryFindings((), frozenset())
+            return None
 
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule
-from stitchcuda.analysis.index.suppressions import Suppression, suppressed, suppressions
+from stitchcuda.analysis.findings.suppressions import suppressed, suppressions
+from stitchcuda.analysis.index.comments import Coverage, FileComments
 from stitchcuda.analysis.program.ir import Program, Site
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.syntax.text import LineIndex
@@ -23,8 +24,11 @@ class EntryFindings:
     sites: frozenset[Site]
 
 
-def merge(entries: Sequence[EntryFindings], program: Program, sources: Mapping[str, bytes]) -> tuple[Finding, ...]:
-    """The findings of all entries together: one a code, place and (for races) earlier access, the surest one."""
+def merge(
+    entries: Sequence[EntryFindings], program: Program, sources: Mapping[str, bytes], coverage: Coverage
+) -> tuple[Finding, ...]:
+    """The findings of all entries together: one a code, place and (for races) earlier access, the surest one. Comments silence them;
+    those comments that do not are findings, too."""
     best: dict[tuple[object, ...], Finding] = {}
     reports: Counter[tuple[str, Site]] = Counter()
     for entry in entries:
@@ -37,20 +41,26 @@ def merge(entries: Sequence[EntryFindings], program: Program, sources: Mapping[s
     kept = [
         f for f in best.values() if not _needs_every_path(f) or reports[f.code, f.site] == _reached(entries, f.site)
     ]
-    files = {path: _File(sources[path]) for path in {f.site.path for f in kept} if path in sources}
+    files = {path: _comments(path, sources[path]) for path in {f.site.path for f in kept} if path in sources}
+    files |= {path: _comments(path, text) for path, text in sources.items() if b"stitchcuda:" in text}
+    for finding in best.values():
+        if finding.site.path in files:
+            file = files[finding.site.path]
+            file.found.setdefault(file.lines.line_at(program.locate(finding.site).start), set()).add(finding.code)
     shown = []
     for finding in kept:
         place = program.locate(finding.site)
-        file = files.get(place.path)
-        if file is None or not suppressed(file.suppressions, finding.code, file.lines.line_at(place.start)):
+        at = files.get(place.path)
+        if at is None or not suppressed(at.suppressions, finding.code, at.lines.line_at(place.start)):
             shown.append((place.path, place.start, finding.code, finding.message, finding))
+    for file in files.values():
+        for finding in file.findings(program, coverage):
+            shown.append((finding.site.path, finding.site.span[0], finding.code, finding.message, finding))
     return tuple(f for *_, f in sorted(shown, key=lambda s: s[:4]))
 
 
-class _File:
-    def __init__(self, text: bytes) -> None:
-        self.lines = LineIndex.of(text)
-        self.suppressions: tuple[Suppression, ...] = suppressions(text)
+def _comments(path: str, text: bytes) -> FileComments:
+    return FileComments(path, text, suppressions(text, path), LineIndex.of(text))
 
 
 def _needs_every_path(finding: Finding) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.finding import KernelRule, Measured, Rule
+from stitchcuda.analysis.findings.finding import CommentRule, KernelRule, Measured, Rule
 from stitchcuda.analysis.rules import (
     free_in_flight,
     host_read_before_sync,
@@ -11,6 +11,8 @@ from stitchcuda.analysis.rules import (
     sanitizer,
     stream_race_raw,
     sync_in_loop,
+    unknown_suppression,
+    unused_suppression,
 )
 
 RULES: tuple[Rule, ...] = (
@@ -24,13 +26,16 @@ RULES: tuple[Rule, ...] = (
 # About device code: one kernel at a time.
 KERNEL_RULES: tuple[KernelRule, ...] = ()
 
+# About the comments that silence findings, once all others are known; a later one sees what those before it found.
+COMMENT_RULES: tuple[CommentRule, ...] = (unknown_suppression.RULE, unused_suppression.RULE)
+
 # What only a run on the GPU can find.
 MEASURED: tuple[Measured, ...] = (latency_regression.CODE, sanitizer.CODE)
 
 # What the source text alone can give.
-_FROM_SOURCE: tuple[Rule | KernelRule, ...] = (*RULES, *KERNEL_RULES)
+_FROM_SOURCE: tuple[Rule | KernelRule | CommentRule, ...] = (*RULES, *KERNEL_RULES, *COMMENT_RULES)
 BY_CODE = {rule.code: rule for rule in _FROM_SOURCE}
-ALL_CODES: dict[str, Rule | KernelRule | Measured] = {**BY_CODE, **{code.code: code for code in MEASURED}}
+ALL_CODES: dict[str, Rule | KernelRule | CommentRule | Measured] = {**BY_CODE, **{code.code: code for code in MEASURED}}
 
 
 def documentation(code: str) -> str:

@@ -24,7 +24,7 @@ class Fixed:
 
 def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], writable: Callable[[str], bool]) -> Fixed:
     """Keeps a fix when its finding is gone and nothing new is found; undoes it otherwise. A repaired hazard may make a
-    later wait needless: such a hint is no reason to undo it."""
+    later wait needless, or a comment: such a hint is no reason to undo it."""
     changed: dict[str, bytes] = {}
     current = dict(texts)
     known = rows(index.analyse())
@@ -85,6 +85,6 @@ def _next(known: tuple[Row, ...], wanted: Callable[[Row], bool], refused: set[st
 def _better(before: tuple[Row, ...], after: tuple[Row, ...], fixed: Row) -> bool:
     old = Counter((r.code, r.message) for r in before)
     new = Counter((r.code, r.message) for r in after)
-    wait_less = fixed.group == Group.CORRECTNESS
-    worse = [r for r in after if (r.code, r.message) in new - old and not (wait_less and r.group == Group.PERFORMANCE)]
+    allowed = (Group.STYLE, Group.PERFORMANCE) if fixed.group == Group.CORRECTNESS else (Group.STYLE,)
+    worse = [r for r in after if (r.code, r.message) in new - old and r.group not in allowed]
     return new[fixed.code, fixed.message] < old[fixed.code, fixed.message] and not worse

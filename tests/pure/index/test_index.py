@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from stitchcuda.analysis.index import Analysis, CancelToken, Index
 from stitchcuda.analysis.index import index as index_module
-from stitchcuda.analysis.index.suppressions import suppressions
+from stitchcuda.analysis.findings.suppressions import suppressions
 from stitchcuda.analysis.order.execute import execute_entry
 
 KERNELS = b"""
