@@ -9,8 +9,8 @@ from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.expressions import Expressions
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, number
-from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range, StreamKind
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number
+from stitchcuda.analysis.order.timeline import Access, Certainty, Launched, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
     SIZES,
     Code,
@@ -27,6 +27,8 @@ from stitchcuda.analysis.order.values import (
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.effects import KernelEffects, ParamEffect, kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Expr
+
+_WITH_ATTRIBUTES = ("cudaLaunchKernelEx", "cuLaunchKernelEx")  # one of them makes the launch cooperative
 
 
 class Launches(Expressions):
@@ -54,6 +56,7 @@ class Launches(Expressions):
             unknown=unknown,
             grid=self.source_of(expr.grid),
             block=self.source_of(expr.block),
+            launched=self._launched(kernel, expr, len(args), grid, block),
             certain=certain,
         )
         return NULL
@@ -96,12 +99,8 @@ class Launches(Expressions):
         block: tuple[Value, ...],
         state: State,
     ) -> tuple[str, list[Access], tuple[str, ...], bool]:
-        uids = (
-            [u for u in kernel.uids if self.program.functions[u].space == "global"] if isinstance(kernel, Code) else []
-        )
+        uids = self._kernels(kernel, len(args))
         name = kernel.name if isinstance(kernel, Code) else self._kernel_name(expr.kernel)
-        by_arity = [u for u in uids if len(self.program.functions[u].params) == len(args)]
-        uids = self.nearest(by_arity or uids)
         if not uids:
             return name, self._anything(args, state), (), False
         function = self.program.functions[uids[0]]
@@ -128,6 +127,21 @@ class Launches(Expressions):
         accesses += self._symbols(effects, function.path)
         sure = len(uids) == 1 and not effects.calls_unknown
         return name or function.name, merge_accesses(accesses), tuple(unknown), sure
+
+    def _kernels(self, kernel: Value, count: int) -> list[str]:
+        """The kernels that a value with so many arguments may mean, the nearest definitions first."""
+        uids = (
+            [u for u in kernel.uids if self.program.functions[u].space == "global"] if isinstance(kernel, Code) else []
+        )
+        by_arity = [u for u in uids if len(self.program.functions[u].params) == count]
+        return self.nearest(by_arity or uids)
+
+    def _launched(
+        self, kernel: Value, expr: ir.Launch, count: int, grid: tuple[Value, ...], block: tuple[Value, ...]
+    ) -> Launched:
+        attributes = expr.api.startswith(_WITH_ATTRIBUTES)
+        cooperative = None if attributes and not expr.cooperative else expr.cooperative
+        return Launched(tuple(self._kernels(kernel, count)), _sizes(grid), _sizes(block), cooperative)
 
     def _kernel_name(self, expr: Expr) -> str:
         return expr.name if isinstance(expr, ir.Name | ir.Member) else ""
@@ -257,6 +271,16 @@ def merge_accesses(accesses: list[Access]) -> list[Access]:
         if known is None or known.certainty is Certainty.MAY:
             seen[key] = access
     return list(seen.values())
+
+
+def _sizes(dimensions: tuple[Value, ...]) -> tuple[Poly | None, Poly | None, Poly | None]:
+    """The three sizes of a grid or block; what is left out is 1."""
+    if not dimensions:
+        return None, None, None
+    x, y, z = ((*dimensions, None, None)[k] for k in range(3))
+    first = x.value if isinstance(x, Num) else None
+    rest = [ONE if v is None else v.value if isinstance(v, Num) else None for v in (y, z)]
+    return first, rest[0], rest[1]
 
 
 def member_path(place: Place) -> tuple[str, ...]:

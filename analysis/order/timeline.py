@@ -162,6 +162,37 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Launched:
+    """What a launch starts. `kernels` are the uids it may mean, none when that is not known. The sizes are those of x, y
+    and z; None is unknown."""
+
+    kernels: tuple[str, ...]
+    grid: tuple[Poly | None, Poly | None, Poly | None]
+    block: tuple[Poly | None, Poly | None, Poly | None]
+    cooperative: bool | None  # None: a launch attribute may say so
+
+    @property
+    def blocks(self) -> int | None:
+        """Blocks of the grid, when the number is known."""
+        return _product(self.grid)
+
+    @property
+    def threads(self) -> int | None:
+        """Threads of a block, when the number is known."""
+        return _product(self.block)
+
+
+def _product(sizes: tuple[Poly | None, Poly | None, Poly | None]) -> int | None:
+    total = 1
+    for size in sizes:
+        value = None if size is None else size.constant
+        if value is None:
+            return None
+        total *= value
+    return total
+
+
+@dataclass(frozen=True, slots=True)
 class Op:
     """One occurrence of an operation; see the module docstring."""
 
@@ -183,6 +214,7 @@ class Op:
     copy_kind: str = ""  # "h2d" | "d2h" | "d2d" | "h2h" | "peer" | "" (not a copy or not known)
     grid: str = ""  # as written
     block: str = ""
+    launched: Launched | None = None  # for a launch
     asynchronous: bool = True  # False: when the call returns, its accesses to *host* memory are over (C1-C3, C5)
     loop: int | None = None
     iteration: tuple[int, ...] = ()  # which symbolic iteration of each enclosing loop (0 first, 1 a later one, ...)
