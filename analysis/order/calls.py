@@ -6,8 +6,10 @@ from dataclasses import replace
 from functools import cached_property
 
 from stitchcuda.analysis.order import host_library, packs
-from stitchcuda.analysis.order.arithmetic import key_of
+from stitchcuda.analysis.order.arithmetic import NULL, key_of
+from stitchcuda.analysis.order.clocks import STOPWATCHES
 from stitchcuda.analysis.order.construction import Construction, Outcome
+from stitchcuda.analysis.order.foregone import Foregone
 from stitchcuda.analysis.order.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
@@ -16,9 +18,10 @@ from stitchcuda.analysis.order.names import (
 )
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import symbol
+from stitchcuda.analysis.order.symbolic import Poly, symbol
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.order.values import (
+    Clock,
     Closure,
     Code,
     Instance,
@@ -31,7 +34,7 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
 from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
@@ -52,18 +55,27 @@ class Calls(Construction):
         callee = expr.callee
         if isinstance(callee, ir.Member):
             return self._method(expr, callee, state)
+        if isinstance(callee, ir.Name) and callee.name in STOPWATCHES and expr.args:
+            place = self.pointed(self.evaluate(expr.args[0], state), state)
+            if place is not None:
+                self.stopwatch(state, place, STOPWATCHES[callee.name], expr.span, callee.name)
+            return [(state, NULL)]
         if isinstance(callee, ir.Name):
             place = self.variable(callee.name)
             if place is not None:
                 return self._call_value(self.load(state, place), expr, state)
             functions = self._resolve(callee.name, len(expr.args))
             if functions:
-                return self.invoke(functions, None, expr, state, callee.template)
+                return self.invoke(functions, self._own(functions[0]), expr, state, callee.template)
             record = self.names.record(TypeRef(callee.name))
             if record is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
         return self._call_value(self.evaluate(callee, state), expr, state)
+
+    def _own(self, function: Function) -> Place | None:
+        """The object whose method `f()` means within a method: the same one."""
+        return self.frame.this if function.record and not function.static else None
 
     def _resolve(self, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
         here = self.frame.function
@@ -140,6 +152,10 @@ class Calls(Construction):
                 continue
             arg = args[position] if position < len(args) else named.get(param.name)
             bound.append((param, self._argument(param, arg, state)))
+        key = self._foregone.key(function, [given for _, given in bound]) if self.options.observed is None else None
+        if key in self._foregone.known:
+            ended = self._foregone.known[key]
+            return [] if ended is None else [(state, ended)]
         frame = Frame(function, (*caller.calls, self.site(span)), [{}], this)
         frame.packs = counts
         for name, given in zip(function.template, template, strict=False):
@@ -153,9 +169,19 @@ class Calls(Construction):
             self._bind(bound, state, moved=True)
             for member, initial in function.initializers:
                 self._initialise_member(this, member, initial, state)
-            return self.run_body(function.body, state)
+            outcomes = self.run_body(function.body, state)
         finally:
             self.frames.pop()
+        if not frame.captured:
+            for after, result in outcomes:
+                after.forget(frame.own, result.place.object if isinstance(result, Struct) else None)
+        if key is not None and len(outcomes) < 2 and not any(isinstance(value, Struct) for _, value in outcomes):
+            self._foregone.known[key] = outcomes[0][1] if outcomes else None
+        return outcomes
+
+    @cached_property
+    def _foregone(self) -> Foregone:
+        return Foregone(self.names)
 
     def _bind(self, bound: list[tuple[ir.Param, Value | Place]], state: State, moved: bool) -> None:
         """The parameters of the function on top of the stack: places are shared with the caller, values are its own."""
@@ -303,32 +329,40 @@ class Calls(Construction):
         """A host-only function that is not followed: what it reads and writes through its parameters."""
         self.executed.add(function.uid)
         effects = kernel_effects(self.program, function.uid)
-        for position, param in enumerate(function.params):
-            if position >= len(expr.args):
-                break
-            arg = expr.args[position]
+        given: list[tuple[ir.Param, Place | None, Value]] = []
+        for param, arg in zip(function.params, expr.args, strict=False):
             place = self.locate(arg, state) if param.type.reference else None
             value = self.load(state, place) if place is not None else self.evaluate(arg, state)
-            modes: set[Mode] = set()
-            for effect in effects.of(param.name):
-                modes |= set(effect.modes)
+            given.append((param, place, value))
+        numbers = {param.name: value.value for param, _, value in given if isinstance(value, Num)}
+        for param, place, value in given:
             for pointer in self.pointers_in(value, state):
                 if not param.type.const:
                     self.forget_behind(state, pointer)
-                obj = self.objects[pointer.place.object]
-                if not self.visible_to_device(state, obj):
-                    continue
-                known = bool(modes) and isinstance(value, Pointer)
-                if not known:
-                    constant = param.type.const
-                    modes = {Mode.READ} if constant else {Mode.READ, Mode.WRITE}
-                for mode in sorted(modes):
-                    self.host_access(state, obj.id, mode, expr.span, certain=known)
+            self._touched_by(param, value, effects, numbers, expr.span, state)
             if place is not None and not param.type.const:
                 self._forget(state, place)
         if this is not None:
             self._forget(state, this)
         return [(state, self._result(function.returns, expr, function.name, state))]
+
+    def _touched_by(
+        self, param: ir.Param, value: Value, effects: KernelEffects, numbers: dict[str, Poly], span: Span, state: State
+    ) -> None:
+        """Host accesses of a function that is not followed, through one parameter."""
+        found = effects.of(param.name)
+        if found and isinstance(value, Pointer):
+            for effect in found:
+                for access in self.accesses_by(value, effect, param.type.name, numbers, state):
+                    obj = self.objects[self._object_of[access.buffer]]
+                    if self.visible_to_device(state, obj):
+                        self.host_access(state, obj.id, access.mode, span, access.range)
+            return
+        for pointer in self.pointers_in(value, state):
+            obj = self.objects[pointer.place.object]
+            if self.visible_to_device(state, obj):
+                for mode in (Mode.READ,) if param.type.const else (Mode.READ, Mode.WRITE):
+                    self.host_access(state, obj.id, mode, span, certain=False)
 
     def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State) -> Value:
         """The value of a call that was not followed."""
@@ -357,6 +391,8 @@ class Calls(Construction):
             value = self.evaluate(callee.base, state)
         if isinstance(value, Reference):
             place, value = value.place, self.load(state, value.place)
+        if isinstance(value, Clock):  # `t.time_since_epoch().count()`
+            return [(state, value)]
         if isinstance(value, Instance):
             result = self.container_method(state, value, callee.name, expr.args, expr.span)
             if result is not None:

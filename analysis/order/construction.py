@@ -80,7 +80,10 @@ class Construction(HostCalls):
         obj = self.object_for(self.identity("local", span, name), name, type=type, origin="local")
         place = Place(obj.id)
         self.frame.scopes[-1][name] = place
+        self.frame.own[obj.id] = None
         state.clear_below(place)
+        self.revive(state, ("memory", obj.id, 0))
+        self.moved.discard(place)
         return place
 
     def bind_local(
@@ -93,6 +96,8 @@ class Construction(HostCalls):
             elif isinstance(value, Instance):
                 type = self.objects[value.object].type or type
         place = self.new_local(name, type, span, state)
+        if isinstance(value, Struct) and not type.pointer and not type.reference:
+            self.copied(place, value.place)
         if isinstance(value, Instance) and not type.pointer and not moved:
             fresh = self.container(state, place, self.objects[value.object].type or type)
             self.copy_container(state, value.object, fresh.object)
@@ -128,6 +133,8 @@ class Construction(HostCalls):
             return
         constructors = self._methods(record.name, plain(record.name), len(args))
         constructors = tuple(f for f in constructors if f.body is not None)
+        if len(args) == 1 and self._is_one(args[0], record, state):
+            constructors = tuple(f for f in constructors if plain(f.params[0].type.name) == plain(record.name))
         if constructors:
             self._defaults(place, record, state)
             self.joined(self.enter(constructors[0], place, args, (), span, state), state)
@@ -135,6 +142,7 @@ class Construction(HostCalls):
         if len(args) == 1 and not isinstance(args[0], ir.InitList):
             value = self.evaluate(args[0], state)
             if isinstance(value, Struct):
+                self.copied(place, value.place)
                 self.store_value(state, place, value)
                 return
             self._defaults(place, record, state)
@@ -164,6 +172,33 @@ class Construction(HostCalls):
             return
         self.store_value(state, place, self.evaluate(init, state), type)
 
+    def _is_one(self, arg: Expr, record: ir.Record, state: State) -> bool:
+        """The argument is an object of the class itself: it is copied or moved."""
+        if isinstance(arg, ir.Call) and isinstance(arg.callee, ir.Name) and plain(arg.callee.name) == "move" and arg.args:
+            arg = arg.args[0]
+        type = self.names.resolve(self.bound_type(self.static_type(arg, state)))
+        return type is not None and self.names.record(type) is record
+
+    def copied(self, target: Place, source: Place) -> None:
+        """A record is copied or moved into another. A class with a destructor but without a copy of its own making is copied
+        member by member: both then own what it holds (A4)."""
+        record = self.names.record(self.names.resolve(self.bound_type(self.type_of(source))))
+        if record is None or target == source:
+            return
+        name = plain(record.name)
+        if source in self.moved and any(p.reference and not p.const for p in self._copy_parameters(record.name, name)):
+            return
+        if not self._copy_parameters(record.name, name) and self._methods(record.name, f"~{name}", 0):
+            self.moved.discard(source)
+            self.copied_from[target] = source
+
+    def _copy_parameters(self, record: str, name: str) -> list[TypeRef]:
+        """What the copy and move constructors of a class take; those that it deletes or asks for count."""
+        uids = self.program.by_name.get(name, ()) + self.program.declarations.get(name, ())
+        found = [self.program.functions[u] for u in uids]
+        one = [f.params[0].type for f in found if f.record == record and len(f.params) == 1]
+        return [t for t in one if t.reference and plain(t.name) == name]
+
     def _defaults(self, place: Place, record: ir.Record, state: State) -> None:
         """Default member initialisers."""
         for declaration in record.fields:
@@ -188,10 +223,30 @@ class Construction(HostCalls):
                 return
         self.store_value(state, place, self.evaluate(initial, state))
 
+    def end_storage(self, place: Place, state: State, span: Span, kept: Value) -> None:
+        """The memory of a local at the end of its scope: its own, that of containers in it, and what it owns."""
+        type = self.names.resolve(self.bound_type(self.objects[place.object].type))
+        if type is None or type.reference:
+            return
+        held = [value for _, value in state.below(place)]
+        self.end_of_life(state, place.object, span, "")
+        mine = self.objects[place.object].identity
+        for value in held:
+            if value == kept or value in self.given_away:
+                continue
+            if isinstance(value, Instance):
+                identity = self.objects[value.object].identity
+                if (identity.start, identity.end, identity.calls) == (mine.start, mine.end, mine.calls):
+                    self.end_of_life(state, value.object, span, "")
+        owner = plain(type.name) == "unique_ptr" and not type.pointer and len(type.args) == 1
+        owned = state.load(place)
+        if owner and isinstance(owned, Pointer) and owned != kept and owned not in self.given_away:
+            self.end_of_life(state, owned.place.object, span, "")
+
     def destroy(self, place: Place, state: State, span: Span) -> None:
         """The destructor of a local at the end of its scope."""
         type = self.names.resolve(self.bound_type(self.objects[place.object].type))
-        if type is None or type.reference:
+        if type is None or type.reference or place in self.moved:
             return
         if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
             self._wait_of_deleter(place, type.args[1], state, span)

@@ -17,6 +17,7 @@ from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode, StreamKind
 from stitchcuda.analysis.order.values import (
+    Clock,
     Closure,
     Code,
     Handle,
@@ -35,6 +36,9 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
 
 LOST = frozenset({"parse error", "nested too deeply", "long chain"})  # syntax of which parts were not lowered
+
+
+WHERE_WRITTEN = frozenset({"__FILE__", "__LINE__", "__func__", "__FUNCTION__", "__PRETTY_FUNCTION__"})
 
 
 class Expressions(Places):
@@ -87,7 +91,9 @@ class Expressions(Places):
             case ir.New():
                 return self._new(expr, state)
             case ir.Delete(operand=operand):
-                self.evaluate(operand, state)
+                deleted = self.evaluate(operand, state)
+                if isinstance(deleted, Pointer) and self.certain_object(deleted.place.object):
+                    self.end_of_life(state, deleted.place.object, expr.span, "delete")
                 return NULL
             case ir.Cast(type=type, operand=operand):
                 return self.cast(self.evaluate(operand, state), type)
@@ -128,6 +134,8 @@ class Expressions(Places):
         match op:
             case "!" | "not":
                 return arithmetic.negate(value)
+            case "-" if isinstance(value, Clock):
+                return Clock(value.reading, not value.negative)
             case "-":
                 return Num(-value.value) if isinstance(value, Num) else Unknown(short(f"-{key_of(value)}"))
             case "+":
@@ -151,6 +159,10 @@ class Expressions(Places):
         second = self.evaluate(right, state)
         if op == ",":
             return second
+        if isinstance(first, Clock) or isinstance(second, Clock):
+            time = self.clock_arithmetic(op, first, second, (left.span[0], right.span[1]))
+            if time is not None:
+                return time
         return arithmetic.binary(op, first, second)
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr, state: State) -> Value:
@@ -185,12 +197,14 @@ class Expressions(Places):
         self.awaits_name(obj, name)
         place = Place(obj.id)
         state.clear_below(place)
+        self.revive(state, ("memory", obj.id, 0))
         if count is not None:
             return Pointer(place, True, ZERO, element)
         self.construct(place, expr.type, expr.args, state, expr.span)
         return Pointer(place, False, ZERO, element)
 
     def _lambda(self, expr: ir.Lambda, state: State) -> Value:
+        self.frame.captured = True
         scope: dict[str, Place] = {}
         for names in self.frame.scopes:
             scope.update(names)
@@ -229,6 +243,8 @@ class Expressions(Places):
             target = self.follow(state, place)
             self.touch(state, target, Mode.READ, expr.span)
             return self.load(state, target)
+        if name in WHERE_WRITTEN:
+            return Text(name)
         if name in CUDA_CONSTANTS:
             return Num(number(CUDA_CONSTANTS[name]))
         if name in ("cudaStreamLegacy", "CU_STREAM_LEGACY"):
@@ -370,7 +386,10 @@ class Expressions(Places):
         if expr.op:
             self.touch(state, place, Mode.READ, expr.target.span)
             old = self.load(state, place)
-            value = arithmetic.binary(expr.op, old, value)
+            time = None
+            if isinstance(old, Clock) or isinstance(value, Clock):
+                time = self.clock_arithmetic(expr.op, old, value, expr.span)
+            value = arithmetic.binary(expr.op, old, value) if time is None else time
         else:
             old = value
         self.touch(state, place, Mode.WRITE, expr.target.span)

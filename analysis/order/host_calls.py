@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
+from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.containers import Containers
 from stitchcuda.analysis.order.names import plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
+    Clock,
+    Handle,
     Instance,
     Num,
     Place,
@@ -45,6 +48,7 @@ class HostCalls(Containers):
         )
         self.awaits_name(obj, name)
         state.clear_below(Place(obj.id))
+        self.revive(state, ("memory", obj.id, 0))
         return Pointer(Place(obj.id), True, ZERO, 1)
 
     def _transparent(self, name: str, arg: Expr, state: State) -> Value:
@@ -52,8 +56,11 @@ class HostCalls(Containers):
             return self.evaluate(ir.AddressOf(arg.span, arg), state)
         place = self.locate(arg, state)
         if place is not None:
-            held = state.load(place)
-            return held if held is not None else self.load(state, place)
+            value = state.load(place)
+            value = self.load(state, place) if value is None else value
+            if name in ("move", "forward"):
+                self.give_away(place, value)
+            return value
         return self.evaluate(arg, state)
 
     def _swap(self, left: Expr, right: Expr, state: State) -> None:
@@ -112,12 +119,17 @@ class HostCalls(Containers):
             for pointer in self.pointers_in(value, state):
                 if self.visible_to_device(state, self.objects[pointer.place.object]):
                     self.host_access(state, pointer.place.object, Mode.WRITE, expr.span)
+            if isinstance(value, Pointer) and self.certain_object(value.place.object):
+                self.end_of_life(state, value.place.object, expr.span, name)
             return [(state, NULL)]
         if short_name in ("move", "forward", "ref", "cref", "launder", "addressof", "as_const") and len(expr.args) == 1:
             return [(state, self._transparent(short_name, expr.args[0], state))]
         if short_name == "swap" and len(expr.args) == 2:
             self._swap(expr.args[0], expr.args[1], state)
             return [(state, NULL)]
+        timed = self._clock(name, short_name, expr, state)
+        if timed is not None:
+            return [(state, timed)]
         if short_name in ("make_unique", "make_shared"):
             return [(state, self._make(expr, state))]
         if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
@@ -146,6 +158,26 @@ class HostCalls(Containers):
                     return [(state, found)]
         return [(state, Unknown(self.fresh(short_name)))]
 
+    def _clock(self, name: str, short_name: str, expr: ir.Call, state: State) -> Value | None:
+        """A look at a host clock, or a conversion of one; None when the call is neither."""
+        if short_name in FILLS and len(expr.args) > FILLS[short_name]:
+            values = [self.evaluate(a, state) for a in expr.args]
+            place = self.pointed(values[FILLS[short_name]], state)
+            if place is not None:
+                self.fill_clock(state, place, expr.span, short_name)
+            return NULL
+        if short_name in VALUES and (short_name != "now" or "::" in name):
+            for a in expr.args:
+                self.evaluate(a, state)
+            return self.read_clock(state, expr.span, short_name)
+        if short_name == "difftime" and len(expr.args) == 2:
+            end, start = (self.evaluate(a, state) for a in expr.args)
+            return self.clock_arithmetic("-", end, start, expr.span)
+        if short_name in PASSED_ON and len(expr.args) == 1:
+            value = self.evaluate(expr.args[0], state)
+            return value if isinstance(value, Clock) else Unknown(self.fresh(short_name))
+        return None
+
     def unresolved(self, name: str, expr: ir.Call, state: State, values: list[Value] | None = None) -> list[Outcome]:
         """A call that cannot be followed. It may wait for the device and may touch what it is given, unless it merely
         wraps the status of an API call (`checkCudaErrors(cudaMalloc(...))`)."""
@@ -155,6 +187,7 @@ class HostCalls(Containers):
         if wraps_status:
             return [(state, NULL)]
         self.unfollowed.add(self.site(expr.span))
+        self.handed_on |= {v.id for value in values for v in self._handles_in(value, state) if v.kind == "event"}
         for value in values:
             for pointer in self.pointers_in(value, state):
                 self.forget_behind(state, pointer)
@@ -171,6 +204,13 @@ class HostCalls(Containers):
                     if state.load(place) is None and self.names.record(self.type_of(place)) is None:
                         state.store(place, Unknown(self.fresh(name)))
         return [(state, Unknown(self.fresh(name)))]
+
+    def _handles_in(self, value: Value, state: State) -> list[Handle]:
+        """The streams, events and graphs that a value carries or leads to."""
+        if isinstance(value, Handle):
+            return [value]
+        place = self.place_of_value(value) if not isinstance(value, Pointer) else value.place
+        return [] if place is None else [v for _, v in state.below(place) if isinstance(v, Handle)]
 
     def _forget(self, state: State, place: Place) -> None:
         """What a function may have changed behind a reference: plain values go, handles stay."""

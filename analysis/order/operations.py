@@ -8,7 +8,7 @@ from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
-from stitchcuda.analysis.order.transfers import Transfers
+from stitchcuda.analysis.order.captures import EXTERNAL, Captures
 from stitchcuda.analysis.order.values import (
     Handle,
     Identity,
@@ -24,7 +24,7 @@ STREAM_NON_BLOCKING = 1
 EVENT_DISABLE_TIMING = 2
 
 
-class Operations(Transfers):
+class Operations(Captures):
     """Layer of the executor: API calls, by their kind."""
 
     def api(self, expr: ir.Api, state: State) -> Value:
@@ -47,7 +47,9 @@ class Operations(Transfers):
                 return self._event(expr, state)
             case ApiKind.STREAM_SYNC | ApiKind.EVENT_SYNC | ApiKind.DEVICE_SYNC:
                 return self._wait(expr, state)
-            case ApiKind.CAPTURE_BEGIN | ApiKind.CAPTURE_END | ApiKind.GRAPH_INSTANTIATE | ApiKind.GRAPH_LAUNCH:
+            case ApiKind.CAPTURE_BEGIN | ApiKind.CAPTURE_END:
+                return self.capture(expr, state)
+            case ApiKind.GRAPH_INSTANTIATE | ApiKind.GRAPH_LAUNCH:
                 return self._graph(expr, state)
             case ApiKind.LIBRARY_CALL | ApiKind.HOST_FUNC | ApiKind.GRAPH_UPDATE | ApiKind.QUERY:
                 return self._other_op(expr, state)
@@ -70,10 +72,12 @@ class Operations(Transfers):
             text = "" if known is None or "flags" not in values else ("cudaStreamNonBlocking" if not blocking else "")
             identity = self.identity("stream", expr.span)
             made = Handle("stream", self.stream_for(identity, name, StreamKind.CREATED, blocking, text, state.device))
+            self.revive(state, ("stream", made.id, 0))
             self.emit_host(state, expr.kind, expr.name, expr.span, stream=made.id)
         else:
             timing = None if known is None else not known & EVENT_DISABLE_TIMING
-            made = Handle("event", self.event_for(self.identity("event", expr.span), name, timing))
+            made = Handle("event", self.event_for(self.identity("event", expr.span), name, timing, state.device))
+            self.revive(state, ("event", made.id, 0))
             self.emit_host(state, expr.kind, expr.name, expr.span, event=made.id)
         return self.store_out(expr, out, made, state)
 
@@ -83,12 +87,17 @@ class Operations(Transfers):
             if expr.role("stream") is not None or "ptr" in values:
                 target = expr.role("stream") or expr.role("ptr")
                 assert target is not None
-                self.emit_host(state, expr.kind, expr.name, expr.span, stream=self.stream_of(target, state))
+                stream = self.stream_of(target, state)
+                op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream)
+                if self.certain_stream(stream):
+                    self.release(state, ("stream", stream, 0), expr.span, expr.name, op)
         else:
             target = expr.role("event") or expr.role("ptr")
             if target is not None:
                 event = self.event_value(values.get("event", values.get("ptr", NULL)), target)
-                self.emit_host(state, expr.kind, expr.name, expr.span, event=event)
+                op = self.emit_host(state, expr.kind, expr.name, expr.span, event=event)
+                if self.certain_event(event):
+                    self.release(state, ("event", event, 0), expr.span, expr.name, op)
         return NULL
 
     def _event(self, expr: ir.Api, state: State) -> Value:
@@ -101,8 +110,14 @@ class Operations(Transfers):
         else:  # E2
             if state.order.events.get(event) is None and self._foreign_event(event):
                 state.order.streams[stream] = Done(state.order.streams.get(stream, Done()).must, state.order.earlier)
+            self.external = self._is_external(values)
             self.emit_device(state, expr.kind, expr.name, expr.span, stream, waits_for=event)
+            self.external = False
         return NULL
+
+    def _is_external(self, values: dict[str, Value]) -> bool:
+        flags = self._poly(values.get("flags"))
+        return flags is not None and bool(flags.constant) and bool((flags.constant or 0) & EXTERNAL)
 
     def learn_from_query(self, expr: ir.Api, state: State) -> None:
         """W4: on these paths the query said that the work is done."""
@@ -153,32 +168,22 @@ class Operations(Transfers):
 
     def _graph(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
-        if expr.kind is ApiKind.CAPTURE_BEGIN:
-            stream = self.stream_role(expr, state)
-            graph = self.graph_for(self.identity("graph", expr.span))
-            placed = self.machine.begin_capture(state.order, len(self.ops), stream, graph)
-            self.append_placed(state, placed, expr.kind, expr.name, expr.span, stream=stream)
-            return NULL
-        if expr.kind is ApiKind.CAPTURE_END:
-            stream = self.stream_role(expr, state)
-            placed, capture = self.machine.end_capture(state.order, len(self.ops), stream)
-            self.append_placed(state, placed, expr.kind, expr.name, expr.span, stream=stream)
-            if capture is None:
-                return self.write_out(expr, Unknown(self.fresh("graph")), state)
-            self.graphs[capture.graph] = tuple(capture.ops)
-            return self.write_out(expr, Handle("graph", capture.graph), state)
         if expr.kind is ApiKind.GRAPH_INSTANTIATE:
             graph_value = values.get("graph", Unknown(self.fresh("graph")))
             self.emit_host(state, expr.kind, expr.name, expr.span)
             exec_value: Value = Unknown(self.fresh("exec"))
             if isinstance(graph_value, Handle) and graph_value.kind == "graph":
-                exec_value = Handle("exec", graph_value.id)
+                self.note_stale(state, ("graph", graph_value.id, 0), "the graph", expr.span, expr.name, again=False)
+                exec_value = Handle("exec", graph_value.id, self.number_of(self.identity("exec", expr.span)))
+                self.revive(state, ("exec", graph_value.id, exec_value.made))
             return self.write_out(expr, exec_value, state)
         executable = values.get("exec", Unknown(self.fresh("exec")))
         stream = self.stream_role(expr, state)
         accesses: list[Access] = []
         certain = isinstance(executable, Handle) and executable.kind == "exec"
         if isinstance(executable, Handle) and executable.kind == "exec":  # G5: one op with all that the graph does
+            key = ("exec", executable.id, executable.made)
+            self.note_stale(state, key, self.written_name(expr.role("exec")), expr.span, expr.name, again=False)
             for op in self.graphs[executable.id]:
                 accesses += self.ops[op].accesses
         self.emit_device(
@@ -233,9 +238,13 @@ class Operations(Transfers):
                 accesses.append(
                     Access(self.buffer_of(result.place.object), Mode.WRITE, Range(ZERO), Certainty.MUST, "dst")
                 )
+        payload: tuple[int, ...] = ()
+        if expr.kind is ApiKind.HOST_FUNC and "user_data" in values:  # H1: it must outlive the call
+            behind = (p.place.object for p in self.pointers_in(values["user_data"], state))
+            payload = tuple(dict.fromkeys(self.buffer_of(o) for o in behind))
         self.emit_device(
             state, expr.kind, expr.name, expr.span, stream, accesses=tuple(merge_accesses(accesses)),
-            certain=expr.kind is ApiKind.LIBRARY_CALL,
+            certain=expr.kind is ApiKind.LIBRARY_CALL, payload=payload,
         )  # fmt: skip
         if "may-sync" in expr.flags:
             self.machine.may_have_waited(state.order)
@@ -269,6 +278,10 @@ class Operations(Transfers):
                 elif handle is None:
                     state.current_stream = stream
             return NULL
+        if "capture-status" in expr.flags:
+            return self.capture_status(expr, state)
+        if "capture-mode" in expr.flags:
+            return self.exchange_mode(expr, state)
         values = self.roles(expr, state)
         match expr.kind:
             case ApiKind.SET_DEVICE:
@@ -285,6 +298,8 @@ class Operations(Transfers):
                         obj.memory = Memory.MAPPED.value
                         self.refresh_buffer(obj.id)
                 return self.write_out(expr, source, state)
+            case ApiKind.ELAPSED_TIME:
+                self._elapsed_time(expr, values, state)
             case ApiKind.RESET:
                 done, blockers = self.machine.all_work(state.order, state.device)
                 op = self.emit_host(state, ApiKind.DEVICE_SYNC, expr.name, expr.span)
@@ -302,9 +317,37 @@ class Operations(Transfers):
                         self.evaluate(value, state)
                     elif role == "out":
                         self._write_unknown(value, state)
+                if "destroys" in expr.flags:
+                    self._destroy_graph(expr, values, state)
                 if "returns" in expr.flags:
                     return Unknown(self.fresh("value"))
         return NULL
+
+    def _elapsed_time(self, expr: ir.Api, values: dict[str, Value], state: State) -> None:
+        """E4: the time between two events; the answer is a number that nothing else gives."""
+        start, end = (
+            self.event_value(values.get(role, NULL), expr.role(role) or ir.Const((0, 0), None))
+            for role in ("event", "end_event")
+        )
+        for event in (start, end):
+            self.note_stale(state, ("event", event, 0), self.events[event].name, expr.span, expr.name, again=False)
+        self.time_between_events(state, (start, end), expr.span, expr.name)
+        out = expr.role("out")
+        if out is not None:
+            self._write_unknown(out, state)
+
+    def _destroy_graph(self, expr: ir.Api, values: dict[str, Value], state: State) -> None:
+        role = "exec" if expr.role("exec") is not None else "graph"
+        value = values.get(role)
+        if isinstance(value, Handle) and value.kind == role:
+            key = (role, value.id, value.made)
+            self.note_stale(state, key, self.written_name(expr.role(role)), expr.span, expr.name, again=True)
+            self.release(state, key, expr.span, expr.name)
+
+    @staticmethod
+    def written_name(expr: Expr | None) -> str:
+        """The name of what an argument is, when it has one."""
+        return expr.name if isinstance(expr, ir.Name | ir.Member) else ""
 
     def _write_unknown(self, out: Expr, state: State) -> None:
         target = out.operand if isinstance(out, ir.AddressOf) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from stitchcuda.analysis.order import arithmetic
+from stitchcuda.analysis.order.clocks import Clocks
 from stitchcuda.analysis.order.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
@@ -15,7 +16,7 @@ from stitchcuda.analysis.order.names import (
     Names,
     plain,
 )
-from stitchcuda.analysis.order.recorder import Options, Recorder
+from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Range, Shape, StreamKind
@@ -44,7 +45,7 @@ COUNTS = NUMBERS - {"float", "double", "bool"}
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
 
 
-class Places(Recorder):
+class Places(Clocks):
     """Reads and writes the memory of a group of paths. Evaluation is left to the layer above."""
 
     def __init__(self, program: Program, options: Options) -> None:
@@ -341,6 +342,7 @@ class Places(Recorder):
         if made.size is None and element is not None and made.count is not None:
             made.size = made.count * element
         value = Instance(made.id)
+        self.revive(state, ("memory", made.id, 0))
         state.store(place, value)
         return value
 

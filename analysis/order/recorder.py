@@ -15,6 +15,7 @@ from stitchcuda.analysis.order.timeline import (
     Cut,
     Edge,
     Event,
+    Fault,
     LoopInfo,
     Memory,
     Mode,
@@ -87,6 +88,8 @@ class Frame:
     continues: list[list[State]] = field(default_factory=list)
     packs: dict[str, int] = field(default_factory=dict)  # parameter packs: how many arguments they hold
     types: dict[str, TypeRef] = field(default_factory=dict)  # template parameters bound by the call
+    own: dict[int, None] = field(default_factory=dict)  # objects of its variables, which die with it
+    captured: bool = False  # a lambda was made in it, which may outlive it and still name its variables
 
 
 class OutOfEffort(Exception):
@@ -102,7 +105,9 @@ class Recorder:
     def __init__(self, program: Program, options: Options) -> None:
         self.program = program
         self.options = options
-        self.machine = Machine(lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits)
+        self.machine = Machine(
+            lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits, lambda e: self.events[e]
+        )
         self.objects: list[Object] = []
         self._objects: dict[Identity, int] = {}
         self._object_of: dict[int, int] = {}  # buffer -> the object that it stands for
@@ -115,6 +120,7 @@ class Recorder:
         self._event_identity: dict[int, Identity] = {}
         self.graphs: list[tuple[int, ...]] = []  # captured ops of each CUDA graph
         self._graphs: dict[Identity, int] = {}
+        self._numbers: dict[Identity, int] = {}
         self.ops: list[Op] = []
         self.before: list[int] = []
         self.earlier: list[int] = []
@@ -127,6 +133,8 @@ class Recorder:
         self.decided: list[Condition] = []  # branches inside loops that this round is known to take
         self.frames: list[Frame] = []
         self.cuts: list[Cut] = []
+        self.faults: list[Fault] = []
+        self.external = False  # the wait that is written down now takes an external event into the graph
         self.queries: dict[Site, int] = {}  # the latest query written at a place
         self.executed: set[str] = set()
         self.unfollowed: set[Site] = set()
@@ -232,13 +240,13 @@ class Recorder:
         self._stream_identity[made] = identity
         return made
 
-    def event_for(self, identity: Identity, name: str, timing: bool | None) -> int:
+    def event_for(self, identity: Identity, name: str, timing: bool | None, device: int | None = None) -> int:
         known = self._events.get(identity)
         if known is not None:
             return known
         made = len(self.events)
         site, calls = _written_at(identity)
-        self.events.append(Event(made, name, site, calls, identity.instance, timing))
+        self.events.append(Event(made, name, site, calls, identity.instance, timing, device))
         self._events[identity] = made
         self._event_identity[made] = identity
         return made
@@ -249,6 +257,10 @@ class Recorder:
             known = self._graphs[identity] = len(self.graphs)
             self.graphs.append(())
         return known
+
+    def number_of(self, identity: Identity) -> int:
+        """A number for an identity, the same one ever after."""
+        return self._numbers.setdefault(identity, len(self._numbers) + 1)
 
     def substitute(self, value: Value, values: Mapping[str, Poly]) -> Value:
         """The same value in another iteration: indexes and the objects' own instances are rewritten."""
@@ -279,7 +291,7 @@ class Recorder:
             made = self.stream_for(identity, old.name, old.kind, old.blocking, old.flags, old.device)
         else:
             event = self.events[handle.id]
-            made = self.event_for(identity, event.name, event.timing)
+            made = self.event_for(identity, event.name, event.timing, event.device)
         return Handle(handle.kind, made)
 
     def _substitute_object(self, object_id: int, values: Mapping[str, Poly]) -> int:
@@ -334,6 +346,8 @@ class Recorder:
                 iteration=iteration,
                 conditions=conditions,
                 decided=tuple(self.decided),
+                records=placed.records,
+                awaited=placed.awaited,
                 graph=placed.graph,
                 thread=self.thread,
                 **{"device": state.device, **fields},
@@ -343,6 +357,8 @@ class Recorder:
         self.earlier.append(placed.earlier)
         self.may.append(placed.before.may & ~placed.before.must)
         self.edges += placed.edges
+        if state.order.captures or fields.get("event") is not None:
+            self.watch(state, self.ops[op])
         accessed = frozenset(a.buffer for a in fields.get("accesses", ()))
         state.touched |= accessed
         return op
@@ -444,6 +460,9 @@ class Recorder:
         del self.edges[first:]
         return own
 
+    def watch(self, state: State, op: Op) -> None:
+        """Looks at an op that touches on a capture; a layer above does."""
+
     # ---------------------------------------------------------------------------------------------------------- result
 
     def timeline(self, entry: str) -> Timeline:
@@ -462,6 +481,7 @@ class Recorder:
             tuple(self.cuts),
             frozenset(self.executed),
             frozenset(self.unfollowed),
+            faults=tuple(dict.fromkeys(self.faults)),
         )
 
 

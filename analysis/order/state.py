@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from itertools import compress
+from operator import is_not
 
 from stitchcuda.analysis.order import machine
 from stitchcuda.analysis.order.machine import OrderState
 from stitchcuda.analysis.order.symbolic import ONE, Poly, symbol
-from stitchcuda.analysis.order.timeline import Condition
+from stitchcuda.analysis.order.timeline import Condition, Released
 from stitchcuda.analysis.order.values import Handle, Instance, Num, Place, Pointer, Step, Truth, Unknown, Value
 
 Path = tuple[Step, ...]
+Key = tuple[str, int, int]  # something that can be released: its kind, its number, and `Handle.made`
 MAX_BOUNDS = 24
 
 
@@ -31,7 +34,9 @@ class State:
     library_streams: dict[Place, int] = field(default_factory=dict)  # library handle -> stream
     host_ops: dict[tuple[int, str], int] = field(default_factory=dict)  # host accesses since the last device op
     touched: frozenset[int] = frozenset()  # buffers that copies or kernels used so far
+    released: dict[Key, tuple[Released, Place | None]] = field(default_factory=dict)  # and the object whose destructor did
     dead: bool = False  # the paths ended inside an expression (`exit()`)
+    capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
     def copy(self) -> State:
         self.owned.clear()
@@ -47,7 +52,9 @@ class State:
             dict(self.library_streams),
             dict(self.host_ops),
             self.touched,
+            dict(self.released),
             self.dead,
+            self.capture_mode,
         )
 
     def become(self, other: State) -> None:
@@ -81,6 +88,13 @@ class State:
             own = self._own(place.object)
             for p in doomed:
                 del own[p]
+
+    def forget(self, objects: Iterable[int], kept: int | None) -> None:
+        """These are gone, all but one: a state that is small is compared and merged at little cost."""
+        for obj in objects:
+            if obj != kept:
+                self.memory.pop(obj, None)
+                self.owned.discard(obj)
 
     def copy_below(self, source: Place, target: Place) -> None:
         """Copies a record's contents."""
@@ -169,28 +183,27 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
     """(order differs, handle-valued memory differs) between two groups of paths."""
     order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
     order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
-    handles = False
-    theirs = b.memory
-    for obj, x in a.memory.items():
-        y = theirs.get(obj)
-        if x is y or y is None:
+    for obj in _apart(a.memory, b.memory):
+        x, y = a.memory[obj], b.memory.get(obj)
+        if y is None:
             continue
         for path in x.keys() & y.keys():
             if x[path] != y[path] and is_handle(x[path]) and is_handle(y[path]):
-                handles = True
-                break
-        if handles:
-            break
-    return order, handles
+                return order, True
+    return order, False
+
+
+def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> list[int]:
+    """The objects of `a` that are not shared with `b`. Thousands are, and few are not: the loop is the library's own."""
+    return list(compress(a, map(is_not, map(b.get, a), a.values())))
 
 
 def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
     """One state for two groups of paths. What differs becomes unknown, except that a handle wins over nothing."""
     memory = {**b.memory, **a.memory}
-    for obj, y in b.memory.items():
-        x = memory[obj]
-        if x is not y:
-            memory[obj] = {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
+    for obj in _apart(b.memory, memory):
+        x, y = memory[obj], b.memory[obj]
+        memory[obj] = {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
     facts = {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
     common = 0
     for p, q in zip(a.conditions, b.conditions, strict=False):
@@ -211,7 +224,42 @@ def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
         library,
         hosts,
         a.touched | b.touched,
+        _released(a, b) if a.released or b.released else {},
+        capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )
+
+
+def _released(a: State, b: State) -> dict[Key, tuple[Released, Place | None]]:
+    """What is released on both paths, and on one of them when what names it was left as it is: a pointer that was reset
+    there is not the one that the other path still holds."""
+    out: dict[Key, tuple[Released, Place | None]] = {}
+    for x, y in ((a, b), (b, a)):
+        apart: list[int] | None = None
+        for key, (here, owner) in x.released.items():
+            there = y.released.get(key)
+            if there is not None:
+                out.setdefault(key, (here if here.sure == there[0].sure else replace(here, sure=False), owner))
+                continue
+            if apart is None:
+                apart = _apart(y.memory, x.memory)
+            if not any(_only_named(key, y.memory[obj], x.memory.get(obj, {})) for obj in apart):
+                out[key] = (replace(here, sure=False), owner)
+    return out
+
+
+def _only_named(key: Key, here: dict[Path, Value], there: dict[Path, Value]) -> bool:
+    """Something here names a thing that its counterpart there does not."""
+    return any(key_of_resource(v) == key and key_of_resource(there.get(p)) != key for p, v in here.items())
+
+
+def key_of_resource(value: Value | None) -> Key | None:
+    """What a value names, as `State.released` knows it."""
+    match value:
+        case Pointer(place=place):
+            return ("memory", place.object, 0)
+        case Handle(kind=kind, id=id, made=made):
+            return (kind, id, made)
+    return None
 
 
 def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value:

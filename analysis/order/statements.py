@@ -11,7 +11,7 @@ from stitchcuda.analysis.order.state import State, differences, merge
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Site, Stmt
+from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt
 
 
 class Statements(Calls):
@@ -30,6 +30,8 @@ class Statements(Calls):
     def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
         frame = self.frame
         states = self.execute(body, [state])
+        for s in states:
+            self._close(frame.scopes[-1], s, body.span)
         outcomes = [o for o in frame.returns if not o[0].dead]
         frame.returns = []
         outcomes += [(s, NULL) for s in states if not s.dead]
@@ -106,14 +108,25 @@ class Statements(Calls):
             states = self.execute(stmt, states)
         if block.scope:
             names = scopes.pop()
-            for place in reversed(list(names.values())):
-                if self._own_storage(place, names):
-                    for state in states:
-                        self.destroy(place, state, block.span)
+            for state in states:
+                self._close(names, state, block.span)
         return states
 
-    def _own_storage(self, place: Place, scope: dict[str, Place]) -> bool:
-        return not place.path and self.objects[place.object].identity.kind == "local"
+    def _close(self, scope: dict[str, Place], state: State, span: Span, kept: Value = NULL) -> None:
+        """The end of a scope: its variables die, the newest first. What is returned (`kept`) lives on; the end of `main` is
+        the end of the program."""
+        whole = self.frame.function.body
+        ends = len(self.frames) == 1 and self.frame.function.name == "main"
+        last = ends and (whole is None or span == whole.span or span[0] == span[1])
+        for place in reversed(list(scope.values())):
+            if self._own_storage(place) and not (isinstance(kept, Struct) and kept.place.object == place.object):
+                self.destroy(place, state, span)
+                if not last:
+                    self.end_storage(place, state, (max(span[0], span[1] - 1), span[1]), kept)
+
+    def _own_storage(self, place: Place) -> bool:
+        """The variable itself, not another's that a reference or a capture names."""
+        return not place.path and place.object in self.frame.own
 
     # -------------------------------------------------------------------------------------------------------- outcomes
 
@@ -197,28 +210,25 @@ class Statements(Calls):
     def _return(self, value: Expr | None, state: State, stmt: ir.Return) -> None:
         frame = self.frame
         if value is None:
-            self._leave(state, None, stmt)
+            self._leave(state, NULL, stmt)
             frame.returns.append((state, NULL))
             return
         if frame.function.returns.reference:
             place = self.locate(value, state)
             if place is not None:
-                self._leave(state, None, stmt)
+                self._leave(state, NULL, stmt)
                 frame.returns.append((state, Reference(place)))
                 return
         for after, result in self.outcomes(value, state):
             if isinstance(result, Reference):
                 result = self.load(after, result.place)
-            kept = result.place.object if isinstance(result, Struct) else None
-            self._leave(after, kept, stmt)
+            self._leave(after, result, stmt)
             frame.returns.append((after, result))
 
-    def _leave(self, state: State, kept: int | None, stmt: ir.Return) -> None:
-        """Destructors of the locals of every open scope of the function; the returned object lives on."""
+    def _leave(self, state: State, kept: Value, stmt: ir.Return) -> None:
+        """The end of every open scope of the function; the returned object lives on."""
         for scope in reversed(self.frame.scopes):
-            for place in reversed(list(scope.values())):
-                if place.object != kept and self._own_storage(place, scope):
-                    self.destroy(place, state, stmt.span)
+            self._close(scope, state, stmt.span, kept)
 
     # -------------------------------------------------------------------------------------------------------- branches
 

@@ -138,6 +138,7 @@ class Event:
     calls: tuple[Site, ...] = ()
     instance: tuple[Poly, ...] = ()
     timing: bool | None = True  # False: created with cudaEventDisableTiming
+    device: int | None = None  # that was current when it was created; None: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,7 +223,10 @@ class Op:
     decided: tuple[Condition, ...] = ()  # branches inside loops, known to go this way in this round
     certain: bool = True  # False: the call was reached through something not fully resolved
     waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
+    records: tuple[int, ...] = ()  # event waits: the records whose snapshot they may take; none: never recorded before
+    awaited: int = 0  # event waits: bitset of ops that later work of the stream waits for because of this call alone
     graph: int | None = None  # recorded into this CUDA graph instead of run (G1); its work runs at each graph launch
+    payload: tuple[int, ...] = ()  # host functions (H1): the buffers behind the pointer that the function is given
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +237,98 @@ class Edge:
     source: int
     target: int
     why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """Something was released, destroyed, or went out of life here."""
+
+    site: Site
+    how: str  # the function called: "cudaFree", "free", "delete"; "" for the end of a scope
+    calls: tuple[Site, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    sure: bool = True  # on every path that is followed from here on
+    op: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """A call names what was released before it, on a path that the executor followed (A2, A4, W6)."""
+
+    released: Released
+    kind: str  # "memory" | "stream" | "event" | "graph" | "exec"
+    name: str
+    site: Site
+    how: str  # the function called, or the kernel
+    again: bool  # the call is itself a release
+    calls: tuple[Site, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    op: int | None = None
+    buffer: int | None = None  # of memory
+    certain: bool = True  # False: the call was reached through something not fully resolved
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Host memory that device work may still be using went out of life here (H1, C7)."""
+
+    buffer: int
+    released: Released
+    users: int  # bitset of ops that use it and are not known to be complete
+    maybe: int  # those of them that may be complete all the same
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A time that is taken between two points: two readings of a host clock, or two events (E4)."""
+
+    site: Site  # where it is taken: the second reading, or the call that asks for the time between the events
+    api: str  # the function called there
+    start: Site | None  # the first reading
+    calls: tuple[Site, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    since: int = 0  # bitset of ops issued in between (host clock), or of the records that count (events)
+    running: int = 0  # those of them that are not known to be complete at `site`
+    maybe: int = 0  # those of `running` that may be complete all the same
+    covered: int = 0  # bitset of the ops issued before `site`
+    difference: Site | None = None  # where the two readings are subtracted
+    events: tuple[int, int] | None = None
+    unrecorded: tuple[int, ...] = ()  # of the events: never recorded before, on any path
+    thread: int = 0
+
+
+class FaultKind(StrEnum):
+    """Why CUDA does not accept a call where it stands."""
+
+    WAIT = "wait"  # waits for, or asks about, work that is only being recorded (G2)
+    DEFAULT_STREAM = "default_stream"  # uses the legacy default stream while a blocking stream is captured (G2)
+    BESIDE = "beside"  # runs at once, beside the capture of a non-blocking stream, and is no part of the graph (G1)
+    UNSAFE_CALL = "unsafe_call"  # prohibited by the mode of the capture (G3)
+    OUTSIDE_MEMORY = "outside_memory"  # frees in a graph what the graph did not allocate (G3)
+    OUTSIDE_EVENT = "outside_event"  # waits in a capture for an event recorded before it (G4)
+    MERGED = "merged"  # waits in a capture for an event of another capture (G4)
+    CAPTURED_EVENT = "captured_event"  # uses outside of the capture an event recorded in it (G4)
+    BEGIN_ON_DEFAULT = "begin_on_default"  # the legacy default stream cannot be captured (G2)
+    BEGIN_TWICE = "begin_twice"
+    END_ELSEWHERE = "end_elsewhere"  # ends the capture on a stream that did not begin it (G4)
+    UNJOINED = "unjoined"  # ends it while a forked stream has work that the origin does not wait for (G4)
+    IN_HOST_FUNCTION = "in_host_function"  # a CUDA call in a function that a stream calls (H1)
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A call that CUDA does not accept where it stands, on a path that the executor followed."""
+
+    kind: FaultKind
+    site: Site
+    api: str  # the function called, or the kernel
+    calls: tuple[Site, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    op: int | None = None
+    begin: int | None = None  # the op that began the capture
+    stream: int | None = None  # the captured stream that it is about
+    other: int | None = None  # the op that it collides with: a record, an allocation, a host function, unjoined work
+    certain: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +359,10 @@ class Timeline:
     cuts: tuple[Cut, ...] = ()
     functions: frozenset[str] = field(default_factory=frozenset)  # uids executed: what the result depends on
     unresolved: frozenset[Site] = field(default_factory=frozenset)  # calls not followed: they may do anything
+    stale: tuple[Stale, ...] = ()  # uses of what was released before
+    endings: tuple[Ending, ...] = ()  # host memory that died while it was in use
+    measurements: tuple[Measurement, ...] = ()  # times taken
+    faults: tuple[Fault, ...] = ()  # calls that CUDA does not accept where they stand
 
     def ordered(self, a: int, b: int) -> bool:
         """Whether op `a` is complete before op `b` starts, on every path that runs both."""

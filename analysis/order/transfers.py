@@ -94,6 +94,7 @@ class Transfers(Launches):
             device=state.device, pooled=pooled,
         )  # fmt: skip
         state.clear_below(Place(obj.id))
+        self.revive(state, ("memory", obj.id, 0))
         self.buffer_of(obj.id)
         if pooled:  # A1: valid for what comes after it on its stream
             op = self.emit_device(state, expr.kind, expr.name, expr.span, self.stream_role(expr, state), bytes=size)
@@ -131,7 +132,7 @@ class Transfers(Launches):
             accesses = tuple(replace(a, mode=Mode.READ, certainty=Certainty.MAY) for a in accesses)
         certain = bool(pointers)
         if "pooled" in expr.flags:
-            self.emit_device(
+            op = self.emit_device(
                 state,
                 expr.kind,
                 expr.name,
@@ -141,7 +142,11 @@ class Transfers(Launches):
                 certain=certain,
             )
         else:  # W8: may wait, which is no order to rely on
-            self.emit_host(state, expr.kind, expr.name, expr.span, accesses=accesses, certain=certain)
+            op = self.emit_host(state, expr.kind, expr.name, expr.span, accesses=accesses, certain=certain)
+        if expr.kind in (ApiKind.FREE, ApiKind.HOST_FREE) and self.ops[op].graph is None:
+            for p in pointers[:1]:
+                if self.certain_object(p.place.object):
+                    self.release(state, ("memory", p.place.object, 0), expr.span, expr.name, op)
         return NULL
 
     def _memory_of(self, value: Value | None) -> tuple[int | None, Memory, Poly | None]:

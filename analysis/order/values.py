@@ -73,6 +73,15 @@ class Handle:
 
     kind: str
     id: int
+    made: int = 0  # tells executable graphs apart that were made of one graph
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A reading of a host clock (an index into the executor's readings), or its negative."""
+
+    reading: int
+    negative: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +129,9 @@ class Unknown:
     key: str
 
 
-Value: TypeAlias = Num | Truth | Text | Pointer | Handle | Instance | Struct | Reference | Code | Closure | Unknown
+Value: TypeAlias = (
+    Num | Truth | Text | Pointer | Handle | Instance | Struct | Reference | Code | Closure | Clock | Unknown
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -111,10 +111,10 @@ cudaSetDevice                           set_device device
 cudaStreamBeginCapture                  capture_begin stream mode
 cudaStreamBeginCaptureToGraph           capture_begin stream graph - - - mode
 cudaStreamEndCapture                    capture_end stream out
-cudaStreamIsCapturing                   neutral stream out
-cudaStreamGetCaptureInfo                neutral stream out out out out out out
+cudaStreamIsCapturing                   neutral stream out / capture-status
+cudaStreamGetCaptureInfo                neutral stream out out out out out out / capture-status
 cudaStreamUpdateCaptureDependencies     unmodelled stream - - - flags
-cudaThreadExchangeStreamCaptureMode     neutral out
+cudaThreadExchangeStreamCaptureMode     neutral out / capture-mode
 cudaGraphInstantiate                    graph_instantiate out graph flags
 cudaGraphInstantiate#5                  graph_instantiate out graph out - -
 cudaGraphInstantiateWithFlags           graph_instantiate out graph flags
@@ -140,8 +140,8 @@ cudaGraphNodeSetEnabled                 graph_update exec - value
 cudaGraphNodeGetEnabled                 neutral exec - out
 cudaGraphCreate                         neutral out flags / graph-node
 cudaGraphClone                          neutral out graph / graph-node
-cudaGraphDestroy                        neutral graph
-cudaGraphExecDestroy                    neutral exec
+cudaGraphDestroy                        neutral graph / destroys
+cudaGraphExecDestroy                    neutral exec / destroys
 cudaGraphExecGetFlags                   neutral exec out
 cudaGraphAddKernelNode                  neutral out graph - - params / graph-node
 cudaGraphAddMemcpyNode                  neutral out graph - - params / graph-node

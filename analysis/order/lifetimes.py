@@ -1,0 +1,158 @@
+"""What was released, destroyed or went out of life, and who names it afterwards (A2, A4, W6, H1)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from stitchcuda.analysis.order.machine import Placed
+from stitchcuda.analysis.order.recorder import Options, Recorder
+from stitchcuda.analysis.order.state import Key, State
+from stitchcuda.analysis.order.timeline import Ending, Op, Released, Stale, Timeline
+from stitchcuda.analysis.order.values import Instance, Place, Pointer, Struct, Value
+from stitchcuda.analysis.program.ir import ApiKind, Program, Span
+
+_FREES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE})
+_DESTROYS = frozenset({ApiKind.STREAM_DESTROY, ApiKind.EVENT_DESTROY})
+_ENDS = _FREES | _DESTROYS
+_MAKES = frozenset({ApiKind.STREAM_CREATE, ApiKind.EVENT_CREATE})
+
+
+class Lifetimes(Recorder):
+    """Layer of the executor: keeps book of what has ended on a group of paths."""
+
+    def __init__(self, program: Program, options: Options) -> None:
+        super().__init__(program, options)
+        self.stale: dict[tuple[object, ...], Stale] = {}
+        self.endings: dict[tuple[object, ...], Ending] = {}
+        self.copied_from: dict[Place, Place] = {}  # records copied member by member, although they have a destructor
+        self.moved: set[Place] = set()  # records that were moved from: their destructors have nothing to do
+        self.given_away: set[Value] = set()  # containers and owned memory that were moved elsewhere
+        self._users: dict[int, int] = {}  # buffer -> bitset of the device work that touches it
+
+    def _append(self, state: State, placed: Placed, kind: ApiKind, api: str, span: Span, fields: dict[str, Any]) -> int:
+        number = super()._append(state, placed, kind, api, span, fields)
+        op = self.ops[number]
+        if op.stream is not None:
+            for buffer in (*(a.buffer for a in op.accesses), *op.payload):
+                self._users[buffer] = self._users.get(buffer, 0) | 1 << number
+        if state.released and kind not in _MAKES:
+            self._check(state, op)
+        return number
+
+    def _check(self, state: State, op: Op) -> None:
+        """Notes the op when it names something that was released before."""
+        again = op.kind in _ENDS
+        for access in op.accesses:
+            obj = self.object_behind(access.buffer)
+            if ("memory", obj, 0) in state.released:
+                self._stale(state, ("memory", obj, 0), self.buffers[access.buffer].name, op, again, access.buffer)
+        if op.stream is not None and ("stream", op.stream, 0) in state.released:
+            self._stale(state, ("stream", op.stream, 0), self.streams[op.stream].name, op, again)
+        if op.event is not None and ("event", op.event, 0) in state.released:
+            self._stale(state, ("event", op.event, 0), self.events[op.event].name, op, again)
+
+    def _stale(self, state: State, key: Key, name: str, op: Op, again: bool, buffer: int | None = None) -> None:
+        how = op.kernel or op.api
+        self.note_stale(state, key, name, op.site.span, how, again, op.id, buffer, op.certain)
+
+    def note_stale(
+        self,
+        state: State,
+        key: Key,
+        name: str,
+        span: Span,
+        how: str,
+        again: bool,
+        op: int | None = None,
+        buffer: int | None = None,
+        certain: bool = True,
+    ) -> None:
+        """A call at `span` names what `key` stands for; nothing happens when that was not released."""
+        found = state.released.get(key)
+        if found is None:
+            return
+        released, owner = found
+        mine = self._owner()
+        if again and owner is not None and mine is not None and self._root(owner) != self._root(mine):
+            return  # two owners of which one may have been moved from: only a copy member by member is sure
+        made = Stale(
+            released, key[0], name, self.site(span), how, again, self.frame.calls, state.conditions, op, buffer, certain
+        )
+        same = (made.site, made.calls, released.site, released.calls, key[0], buffer)
+        known = self.stale.get(same)
+        if known is None or (released.sure and not known.released.sure):
+            self.stale[same] = made
+
+    def release(self, state: State, key: Key, span: Span, how: str, op: int | None = None) -> None:
+        """What `key` stands for must not be used from here on."""
+        made = Released(self.site(span), how, self.frame.calls, state.conditions, True, op)
+        state.released[key] = (made, self._owner())
+
+    def revive(self, state: State, key: Key) -> None:
+        """It was made anew."""
+        state.released.pop(key, None)
+
+    def _owner(self) -> Place | None:
+        """The object whose destructor runs."""
+        for frame in reversed(self.frames):
+            if frame.function.name.startswith("~"):
+                return frame.this
+        return None
+
+    def _root(self, place: Place) -> Place:
+        for _ in range(16):
+            source = self.copied_from.get(place)
+            if source is None:
+                break
+            place = source
+        return place
+
+    # ------------------------------------------------------------------------------------------------------- host memory
+
+    def end_of_life(self, state: State, object_id: int, span: Span, how: str) -> None:
+        """The storage of an object is gone: at the end of its scope (`how` is ""), or by a call."""
+        buffer = self.objects[object_id].buffer
+        if buffer is None:
+            return
+        users = self._users.get(buffer, 0) & state.order.earlier & ~state.order.host.must
+        released = Released(self.site(span), how, self.frame.calls, state.conditions)
+        if users:
+            key = (buffer, released.site, released.calls)
+            known = self.endings.get(key)
+            made = Ending(buffer, released, users, users & state.order.host.may)
+            if known is not None:
+                made = replace(made, users=users | known.users, maybe=made.maybe & known.maybe)
+            self.endings[key] = made
+        if buffer in self._users:
+            self.release(state, ("memory", object_id, 0), span, how)
+
+    def give_away(self, place: Place, value: Value) -> None:
+        """`std::move` of what a place holds."""
+        if isinstance(value, Struct):
+            self.moved.add(value.place)
+        elif isinstance(value, Instance | Pointer):
+            self.given_away.add(value)
+
+    def object_behind(self, buffer: int) -> int:
+        """The object that a Timeline buffer stands for."""
+        return self._object_of[buffer]
+
+    def certain_object(self, object_id: int) -> bool:
+        """Two mentions of it are the same memory: not what an unknown element of an unknown array points to."""
+        identity = self.objects[object_id].identity
+        return identity.kind not in ("outside", "unknown") or "[" not in identity.extra
+
+    def certain_stream(self, stream: int) -> bool:
+        """The same for streams; the default streams are never destroyed."""
+        identity = self._stream_identity.get(stream)
+        return identity is not None and identity.kind != "unknown-stream" and "[" not in identity.extra
+
+    def certain_event(self, event: int) -> bool:
+        """The same for events."""
+        identity = self._event_identity.get(event)
+        return identity is not None and identity.kind != "unknown-event" and "[" not in identity.extra
+
+    def timeline(self, entry: str) -> Timeline:
+        made = super().timeline(entry)
+        return replace(made, stale=tuple(self.stale.values()), endings=tuple(self.endings.values()))
