@@ -110,10 +110,11 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
 
 def one_program(group: programs.Group) -> Tally:
     index = Index()
-    for path in chain(group.sources, group.context):
-        text = inputs.read(path).text
-        if text is not None and b"hip/hip_runtime" in text:
+    texts = {path: inputs.read(path).text for path in chain(group.sources, group.context)}
+    if any(b"hip/hip_runtime" in (text or b"") for text in texts.values()):
+        if not any(b"cuda_runtime" in (text or b"") for text in texts.values()):
             return Tally()  # a HIP program: launches look like CUDA's, its API is another
+    for path, text in texts.items():
         if text is not None:
             index.put(path, text)
     analysis = index.analyse()
