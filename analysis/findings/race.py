@@ -71,15 +71,30 @@ class Race:
     confidence: Confidence
 
 
+def writes_later(earlier: Op, first: Access, later: Op, second: Access) -> bool:
+    """Chooses the races in which the later op writes."""
+    return second.mode is not Mode.READ
+
+
 def read_after_write(earlier: Op, first: Access, later: Op, second: Access) -> bool:
     """Chooses the races in which the later op reads what the earlier one writes."""
     return first.mode is not Mode.READ and second.mode is Mode.READ
 
 
-def race_finding(code: str, race: Race, level: Confidence, message: str, does: str, fixes: tuple[Fix, ...]) -> Finding:
-    """The finding that a race is, at its later op. `does`: what the earlier op does to the memory ("writes")."""
+def race_finding(
+    code: str,
+    race: Race,
+    level: Confidence,
+    message: str,
+    does: str,
+    fixes: tuple[Fix, ...],
+    more: tuple[Related, ...] = (),
+) -> Finding:
+    """The finding that a race is, at its later op. `does`: what the earlier op does to the memory ("writes"); `more`:
+    related places besides the usual ones."""
     related = (
         Related(race.earlier.site, f"{wording.operation(race.earlier)} {does} {wording.buffer(race.buffer)} here"),
+        *more,
         *wording.call_path(race.later),
         *wording.call_path(race.earlier),
         *wording.allocation(race.buffer),
@@ -132,12 +147,18 @@ def all_races(
     for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
         if not choose(earlier, first, later, second) or not timeline.may_overlap(earlier.id, later.id):
             continue
-        if exclusive(timeline, earlier, later):
+        if exclusive(timeline, earlier, later) or _staged(timeline, earlier, first):
             continue
         for clash in conflict(timeline, earlier.id, later.id):
             if clash.first is first and clash.second is second:
                 sure = confidence(program, timeline, earlier, later, clash)
                 yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
+
+
+def _staged(timeline: Timeline, earlier: Op, first: Access) -> bool:
+    """A synchronous call is done with host memory when it returns, though its copy may go on (C1)."""
+    memory = timeline.buffers[first.buffer].memory
+    return not earlier.asynchronous and memory in (Memory.PAGEABLE, Memory.PINNED)
 
 
 def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
@@ -153,7 +174,7 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
-    level = weaker(level, _streams(timeline, earlier, later))
+    level = weaker(level, streams_apart(timeline, earlier, later))
     if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
         level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
     if earlier.thread != later.thread:
@@ -305,7 +326,7 @@ def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     return Confidence.POSSIBLE
 
 
-def _streams(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
+def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     """What is known about the two streams being different and unordered (O3, O4)."""
     streams = [timeline.streams[s] for s in (earlier.stream, later.stream) if s is not None]
     if any(s.kind is StreamKind.UNKNOWN for s in streams):
@@ -322,14 +343,15 @@ def _streams(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     return Confidence.POSSIBLE
 
 
-def without_implied(timeline: Timeline, found: list[Race]) -> list[Race]:
-    """Without pairs that another pair implies (see `races`), by their places."""
+def without_implied(timeline: Timeline, found: list[Race], *, any_buffer: bool = False) -> list[Race]:
+    """Without pairs that another pair implies (see `races`), by their places. `any_buffer`: also when the other pair is
+    about other memory, since what orders the one orders the other."""
     kept = []
     for race in found:
         buffer = memory_key(race.buffer)
         implied = any(
             other is not race
-            and memory_key(other.buffer) == buffer
+            and (any_buffer or memory_key(other.buffer) == buffer)
             and RANK[other.confidence] >= RANK[race.confidence]
             and (
                 (other.later.id == race.later.id and timeline.ordered(race.earlier.id, other.earlier.id))
