@@ -27,10 +27,19 @@ def find_project(path: Path) -> Project:
     return project
 
 
-def find_file(path: Path) -> Path | None:
+def read_project(file: Path) -> tuple[Project, tuple[str, ...]]:
+    """What a file says, and a sentence for each mistake in it; what is not a mistake counts all the same. Never raises."""
+    try:
+        project, problems = _read(file)
+    except ProjectError as error:
+        return Project(), (str(error),)
+    return project, tuple(f"{file}: {problem}" for problem in problems)
+
+
+def find_file(path: Path, top: Path | None = None) -> Path | None:
     """The nearest `stitchcuda.toml`, or pyproject.toml with `[tool.stitchcuda]`, from the program's folder up to the root of its
-    repository. Outside of a repository only the program's own folder is looked at."""
-    for folder in _folders(path):
+    repository. Outside of a repository only the program's own folder is looked at, and those above up to `top`."""
+    for folder in _folders(path, top):
         for name in (NAME, "pyproject.toml"):
             file = folder / name
             if file.is_file() and (name == NAME or _speaks(file)):
@@ -38,9 +47,11 @@ def find_file(path: Path) -> Path | None:
     return None
 
 
-def _folders(path: Path) -> Iterator[Path]:
+def _folders(path: Path, top: Path | None) -> Iterator[Path]:
     start = path.absolute() if path.is_dir() else path.absolute().parent
     repository = next((f for f in (start, *start.parents) if (f / ".git").exists()), None)
+    if repository is None and top is not None and start.is_relative_to(top):
+        repository = top
     yield start
     if repository is not None and start != repository:
         for folder in start.parents:

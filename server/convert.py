@@ -92,16 +92,14 @@ def from_changes(changes: Sequence[t.TextDocumentContentChangeEvent]) -> list[Ch
 
 def is_shown(finding: PlacedFinding, settings: Settings) -> bool:
     """Whether the user's settings let a finding through."""
-    if (
-        settings.severity.get(finding.code) == "off"
-        or finding.code in settings.ignore
-        or finding.group in settings.ignore
-    ):
+    if settings.severity.get(finding.code) == "off":
+        return False
+    if any(word in ("all", finding.code, finding.group) for word in settings.ignore):
         return False
     if CONFIDENCES.index(finding.confidence) < CONFIDENCES.index(settings.confidence):
         return False
-    if not settings.select:
-        return finding.default
+    if not settings.select:  # a severity turns on what is off by default
+        return finding.default or finding.code in settings.severity
     return any(word in ("all", finding.code, finding.group) for word in settings.select)
 
 

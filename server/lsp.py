@@ -33,6 +33,7 @@ from stitchcuda.server.features import (
     machine,
     on_save,
     program_jobs,
+    project_settings,
     stitch,
     sync,
     validate,
@@ -69,6 +70,7 @@ class StitchServer(LanguageServer):
         self.documents = Documents()
         self.initial_settings = Settings()  # with the initialization options
         self.settings = Settings()
+        self.project_files = project_settings.ProjectFiles()
         self.jobs = Jobs()
         self.roots: tuple[str, ...] = ()
         self.client_shows_graph = False

@@ -54,9 +54,13 @@ class LlmSection:
 
 @dataclass(frozen=True, slots=True)
 class CheckSection:
+    """Which findings are reported, and how severe they are. Words of `select` and `ignore` are codes, groups or "all"; a severity may be
+    "off". `exclude` are patterns of files, below the folder of the file that says it, in which nothing is reported."""
+
     severity: Mapping[str, str] = field(default_factory=dict)
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from stitchcuda.analysis.contract.project import (
 )
 
 BUFFERS = ("host", "none")
+SEVERITIES = ("error", "warning", "hint", "off")
 LONGEST_RUN = 24 * 3600.0  # seconds
 
 
@@ -159,6 +160,22 @@ def _expressions(value: object) -> tuple[str, ...]:
     return _texts(value)
 
 
+def _severities(value: object) -> dict[str, str]:
+    if not isinstance(value, Mapping) or not all(v in SEVERITIES for v in value.values()):
+        raise ValueError(f"a table from code to one of {', '.join(SEVERITIES)}")
+    return dict(value)
+
+
+def _excluded(value: object) -> tuple[str, ...]:
+    for text in _texts(value):
+        parts = re.split(r"[/\\]", text)
+        if not text.strip("/") or text.startswith(("/", "\\", "~")) or ".." in parts or ":" in parts[0]:
+            raise ValueError(
+                'patterns of files below the folder of this file, such as "third_party/" or "**/*_generated.cu"'
+            )
+    return _texts(value)
+
+
 def _buffers(value: object) -> str:
     if value not in BUFFERS:
         raise ValueError(f"one of {', '.join(BUFFERS)}")
@@ -182,6 +199,9 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
     "observe": (ObserveSection, {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _buffers}),
     "contract": (ContractSection, {"intent": _text, "scope": _texts}),
     "llm": (LlmSection, {"base_url": _text, "model": _text, "never_send": _texts}),
-    "check": (CheckSection, {"severity": _environment, "select": _texts, "ignore": _texts}),
+    "check": (
+        CheckSection,
+        {"severity": _severities, "select": _texts, "ignore": _texts, "exclude": _excluded},
+    ),
 }
 assert set(_SECTIONS) == {f.name for f in fields(Project)}

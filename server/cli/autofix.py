@@ -49,6 +49,7 @@ def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], wr
             changed.update(after)
             known = found
             count += 1
+            refused.discard(row.fingerprint)  # the next one that looks the same takes its name
         else:
             for path in after:
                 index.put(path, current[path])

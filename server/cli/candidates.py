@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from pathlib import Path
 
 from stitchcuda.gpu_validate.analysed import SOURCES
 from stitchcuda.gpu_validate.building.trees import LEFT_OUT, PRODUCTS
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.git import GitRefused, git
 
 _CODE = (*SOURCES, ".py")
 _MOST_BYTES = 4 << 20  # a larger file is data
-_GIT_SECONDS = 60.0
 
 
 def two_paths(baseline: str, candidate: str) -> tuple[Version, Version]:
@@ -99,13 +97,7 @@ def _read(path: Path) -> bytes:
 
 
 def _git(folder: Path, *words: str, what: str = "") -> bytes:
-    program = shutil.which("git")
-    if program is None:
-        raise CannotRun("--against needs git, which is not on PATH")
     try:
-        done = subprocess.run([program, *words], cwd=folder, capture_output=True, timeout=_GIT_SECONDS, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise CannotRun(f"git {words[0]}: {error}") from None
-    if done.returncode != 0:
-        raise CannotRun(what or f"git {words[0]}: {done.stderr.decode(errors='replace').strip()}")
-    return done.stdout
+        return git(folder, *words, option="--against")
+    except GitRefused as error:
+        raise CannotRun(what or str(error)) from None

@@ -3,41 +3,50 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.analysis.rules import BY_CODE
+from stitchcuda.analysis.rules import COMMENT_RULES
+from stitchcuda.server.check_files import CheckFiles
 from stitchcuda.server.cli import autofix, baseline, inputs, programs
+from stitchcuda.server.cli.changed import ChangedSince
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
 from stitchcuda.server.cli.writing import must_be_replaceable, replace_file
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
 from stitchcuda.server.workers import map_in_processes
 
-_CONFIDENCES = ("certain", "likely", "possible")
 _SEVERITIES = ("error", "warning", "hint")
 _MANY = 6  # programs from which on worker processes pay for their start
+_EVERY_PROGRAM = {rule.code for rule in COMMENT_RULES if rule.every_program}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files and directories to check")
     parser.add_argument("--format", choices=("text", "json", "sarif", "github"), default="text")
     parser.add_argument(
-        "--select", action="append", metavar="CODES", help="only these codes (comma separated); all: every code"
+        "--select",
+        action="append",
+        metavar="CODES",
+        help="only these codes or groups (comma separated); all: every code",
     )
-    parser.add_argument("--ignore", action="append", metavar="CODES", help="leave these codes out (comma separated)")
+    parser.add_argument("--ignore", action="append", metavar="CODES", help="leave these out (comma separated)")
     parser.add_argument(
-        "--confidence", choices=_CONFIDENCES, default="likely", help="the least confidence reported (default: likely)"
+        "--confidence", choices=CONFIDENCES, default="likely", help="the least confidence reported (default: likely)"
     )
     parser.add_argument("--baseline", metavar="FILE", help="report only findings that this file does not list")
     parser.add_argument("--update-baseline", action="store_true", help="write the findings to the baseline and succeed")
+    parser.add_argument(
+        "--changed-since", metavar="REV", help="report only findings on lines that changed since this git revision"
+    )
     parser.add_argument(
         "--fail-on",
         choices=_SEVERITIES,
@@ -50,21 +59,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0: nothing at or above the bar, 1: something, 2: a path that was asked for could not be used, or stitchcuda itself
     failed on a part."""
-    wanted = _selection(arguments)
+    projects = CheckFiles(arguments.paths)
+    chosen = selection(arguments.select, arguments.ignore, arguments.confidence, projects)
     if arguments.update_baseline and not arguments.baseline:
         raise CannotRun("--update-baseline needs --baseline FILE to write to")
+    if arguments.update_baseline and arguments.changed_since is not None:
+        raise CannotRun("--update-baseline writes all findings down; leave --changed-since out")
     known = frozenset() if arguments.update_baseline or not arguments.baseline else baseline.load(arguments.baseline)
     found = inputs.find(arguments.paths)
+    mistakes = projects.mistakes(found.files)
+    if mistakes:
+        raise CannotRun("\n".join(mistakes))
+    changed = ChangedSince(arguments.changed_since, arguments.paths) if arguments.changed_since is not None else None
     plan = programs.plan(found.files, arguments.paths)
-    outcome = _check(plan, _Fixing(wanted, frozenset(found.files)) if arguments.fix else None)
-    shown = tuple(r for r in outcome.rows if wanted(r))
+    fixing = _Fixing(chosen, known, changed, frozenset(f for f in found.files if not projects.of(f).excluded))
+    outcome = _check(plan, fixing if arguments.fix else None)
+    shown = tuple(r for row in outcome.rows if (r := chosen.shown(row)) is not None)
     if arguments.update_baseline:
         baseline.save(arguments.baseline, shown)
         print(f"{arguments.baseline}: {len(shown)} findings", file=sys.stderr)
+    if changed is not None:
+        shown = tuple(r for r in shown if changed.touches(r))
+    old = tuple(r for r in shown if r.fingerprint in known)
     shown = tuple(r for r in shown if r.fingerprint not in known)
-    problems = tuple(dict.fromkeys((*found.problems, *plan.problems, *outcome.problems)))
+    problems = dict.fromkeys((*found.problems, *plan.problems, *outcome.problems))
+    told = tuple(p for p in problems if p.internal or p.path in arguments.paths or not projects.of(p.path).excluded)
     usable = not (found.unusable or plan.unusable or any(p.internal for p in outcome.problems))
-    _print(Report(shown, problems), arguments.format, usable)
+    _print(Report(shown, told, old), arguments.format, usable)
     if arguments.fix:
         print(f"fixed {outcome.fixed} findings in {len(outcome.changed)} files", file=sys.stderr)
     if not usable:
@@ -77,8 +98,19 @@ def run(arguments: argparse.Namespace) -> int:
 
 @dataclass(frozen=True)
 class _Fixing:
-    wanted: Callable[[Row], bool]
+    """Fixes are for what is reported, and change only files that were asked for."""
+
+    chosen: Selection
+    known: frozenset[str]
+    changed: ChangedSince | None
     writable: frozenset[str]
+
+    def wanted(self, found: Iterable[Row]) -> Callable[[Row], bool]:
+        """Given the findings before the first fix: lines are compared with the revision while they are those of the disk."""
+        changed = self.changed
+        old = set() if changed is None else {row.fingerprint for row in found if not changed.touches(row)}
+        left_alone = self.known | old
+        return lambda row: row.fingerprint not in left_alone and self.chosen.shown(row) is not None
 
 
 @dataclass(frozen=True)
@@ -106,13 +138,16 @@ def _check_program(group: programs.Group, fixing: _Fixing | None) -> _Outcome:
     found = rows(analysis)
     if fixing is None or not found:
         return _Outcome(found, analysis.problems)
-    result = autofix.fix(index, texts, fixing.wanted, fixing.writable.__contains__)
+    result = autofix.fix(index, texts, fixing.wanted(found), fixing.writable.__contains__)
     _write(texts, result.texts)
     return _Outcome(result.rows, analysis.problems, result.count, frozenset(result.texts))
 
 
 def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
-    """All programs. A finding in a file that several programs share is reported once."""
+    """All programs. A finding in a file that several programs share is reported once; that a comment there silences nothing must
+    hold in each of them."""
+    holders = Counter(path for group in plan.groups for path in {*group.sources, *group.context})
+    reports: Counter[tuple[object, ...]] = Counter()
     seen: dict[tuple[object, ...], Row] = {}
     problems: list[Problem] = []
     changed: set[str] = set()
@@ -131,6 +166,10 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
         count += outcome.fixed
         for row in outcome.rows:
             seen.setdefault((row.code, row.place, row.message), row)
+            reports[row.code, row.place, row.message] += 1
+    for key, row in list(seen.items()):
+        if row.code in _EVERY_PROGRAM and reports[key] < holders[row.place.path]:
+            del seen[key]
     ordered = sorted(seen.values(), key=lambda r: (r.place.path, r.place.line, r.place.column, r.code, r.message))
     return _Outcome(numbered(ordered), tuple(problems), count, frozenset(changed))
 
@@ -151,27 +190,6 @@ def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:
         whole[path] = mark + content if on_disk.startswith(mark) else content
     for path, content in whole.items():
         replace_file(path, content)
-
-
-def _selection(arguments: argparse.Namespace) -> Callable[[Row], bool]:
-    codes = {rule.code for rule in BY_CODE.values() if rule.default}
-    if arguments.select:
-        names = _codes(arguments.select)
-        codes = set(BY_CODE) if "all" in names else set(names)
-    codes -= set(BY_CODE) if arguments.ignore and "all" in _codes(arguments.ignore) else set()
-    codes -= set(_codes(arguments.ignore or []))
-    levels = _CONFIDENCES[: _CONFIDENCES.index(arguments.confidence) + 1]
-    return lambda row: row.code in codes and row.confidence in levels
-
-
-def _codes(lists: Sequence[str]) -> list[str]:
-    names = [name.strip() for text in lists for name in text.split(",") if name.strip()]
-    for name in names:
-        if name != "all" and name not in BY_CODE:
-            near = difflib.get_close_matches(name, BY_CODE, 1)
-            hint = f"did you mean {near[0]}?" if near else f"the codes are {', '.join(BY_CODE)}"
-            raise CannotRun(f"no finding has the code {name!r}; {hint}")
-    return names
 
 
 def _print(report: Report, form: str, usable: bool) -> None:

@@ -48,14 +48,15 @@ _STAGE_WORDS = {
 _AFTER_LIMIT = 6
 
 
-def place_findings(analysis: Any, paths: Iterable[str]) -> dict[str, FileFacts]:
-    """Findings and problems of the files `paths`."""
+def place_findings(analysis: Any, paths: Iterable[str], complete: bool = True) -> dict[str, FileFacts]:
+    """Findings and problems of the files `paths`. Not `complete`: parts of the program were not read yet, and what holds only when
+    nothing else of it says otherwise is left out."""
     program: Program = analysis.program
     wanted = set(paths)
     defaults = _default_codes()
     findings: dict[str, list[PlacedFinding]] = {path: [] for path in wanted}
     for finding in analysis.findings:
-        if finding.site.path in wanted:
+        if finding.site.path in wanted and (complete or not _of_every_program(finding.code)):
             placed = _finding(finding, program, defaults)
             if placed is not None:
                 findings[finding.site.path].append(placed)
@@ -165,6 +166,14 @@ def _default_codes() -> Mapping[str, bool]:
     from stitchcuda.analysis.rules import BY_CODE
 
     return {rule.code: rule.default for rule in BY_CODE.values()}
+
+
+def _of_every_program(code: str) -> bool:
+    from stitchcuda.analysis.findings.finding import CommentRule
+    from stitchcuda.analysis.rules import BY_CODE
+
+    rule = BY_CODE.get(code)
+    return isinstance(rule, CommentRule) and rule.every_program
 
 
 def _finding(finding: Finding, program: Program, defaults: Mapping[str, bool]) -> PlacedFinding | None:

@@ -247,9 +247,8 @@ class AnalysisProcess:
         program.analysis = analysis
         mine = [p for p in self._open if self._key(p) == program.key]
         revisions = {p: self._open[p].revision for p in mine}
-        self._send(
-            Result(path, revisions, place_findings(analysis, mine), program.complete, time.perf_counter() - began)
-        )
+        facts = place_findings(analysis, mine, program.complete)
+        self._send(Result(path, revisions, facts, program.complete, time.perf_counter() - began))
         if program.complete:
             self._outlines[program.key] = (program, revisions)
 

@@ -19,6 +19,7 @@ from stitchcuda.server.convert import View, from_range, shown_findings, to_diagn
 from stitchcuda.server.engine.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
 from stitchcuda.server.features import machine, program_jobs, stitch, validate
 from stitchcuda.server.features.diagnostics import href
+from stitchcuda.server.features.project_settings import settings_at
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -119,7 +120,7 @@ def _find(offers: list[_Offer], data: dict[str, Any]) -> _Offer | None:
 
 def _offers(ls: StitchServer, view: View) -> list[_Offer]:
     offers = []
-    for finding, here in shown_findings(view, ls.settings):
+    for finding, here in shown_findings(view, settings_at(ls, view.document.path)):
         offers += [_Offer(finding, here, fix, False) for fix in finding.fixes]
         suppression = _suppression(view, finding, here.start.line)
         if suppression is not None:
@@ -163,7 +164,8 @@ def _uncarried(view: View, at: int) -> Place | None:
 
 def _action(ls: StitchServer, view: View, offer: _Offer, preferred: bool) -> t.CodeAction:
     finding = offer.finding
-    diagnostic = to_diagnostic(view, finding, offer.here, ls.settings, ls.client_capabilities, href(finding.code))
+    settings = settings_at(ls, view.document.path)
+    diagnostic = to_diagnostic(view, finding, offer.here, settings, ls.client_capabilities, href(finding.code))
     action = t.CodeAction(
         title=offer.fix.title,
         kind=t.CodeActionKind.QuickFix,

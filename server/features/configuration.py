@@ -10,7 +10,7 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import diagnostics, watched_files
+from stitchcuda.server.features import diagnostics, project_settings, watched_files
 from stitchcuda.server.settings import SECTION, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -61,6 +61,7 @@ async def did_change_configuration(ls: StitchServer, params: t.DidChangeConfigur
 
 def did_change_folders(ls: StitchServer, params: t.DidChangeWorkspaceFoldersParams) -> None:
     ls.roots = _roots(ls)
+    project_settings.forget(ls)
     _analyse_again(ls)
 
 

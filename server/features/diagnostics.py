@@ -20,6 +20,7 @@ from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.shipped import folder
 from stitchcuda.server.convert import View, shown_findings, to_diagnostic
 from stitchcuda.server.features import on_save
+from stitchcuda.server.features.project_settings import settings_at
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -46,9 +47,10 @@ def configure(ls: StitchServer) -> None:
 
 
 def diagnostics_of(ls: StitchServer, view: View) -> list[t.Diagnostic]:
+    settings = settings_at(ls, view.document.path)
     return [
-        to_diagnostic(view, finding, here, ls.settings, ls.client_capabilities, href(finding.code))
-        for finding, here in shown_findings(view, ls.settings)
+        to_diagnostic(view, finding, here, settings, ls.client_capabilities, href(finding.code))
+        for finding, here in shown_findings(view, settings)
     ]
 
 
@@ -130,8 +132,9 @@ def publish_on_save(ls: StitchServer, document: Document) -> None:
 
 
 def on_save_diagnostics(ls: StitchServer, document: Document) -> list[t.Diagnostic]:
+    settings = settings_at(ls, document.path)
     return [
-        to_diagnostic(view, finding, here, ls.settings, ls.client_capabilities, href(finding.code))
+        to_diagnostic(view, finding, here, settings, ls.client_capabilities, href(finding.code))
         for finding, here, view in on_save.shown(ls, document)
     ]
 

@@ -18,6 +18,7 @@ from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server.convert import View, is_shown
 from stitchcuda.server.engine.facts import FileFacts, Place, PlacedFinding
 from stitchcuda.server.features import program_jobs
+from stitchcuda.server.features.project_settings import settings_at
 from stitchcuda.server.jobs import Job
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ def shown(ls: StitchServer, document: Document) -> list[tuple[PlacedFinding, t.R
         return []
     view = View(document, FileFacts(document.path), edits, ls.documents.encoding, ls.documents.snapshot)
     found = []
+    settings = settings_at(ls, document.path)
     for finding in known[1]:
         here = view.range(finding.place)
-        if here is not None and is_shown(finding, ls.settings):
+        if here is not None and is_shown(finding, settings):
             found.append((finding, here, view))
     return found
 

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.documents import path_of
+from stitchcuda.server.features import diagnostics, project_settings
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
-_PATTERNS = ("**/*.{cu,cuh,c,cc,cpp,cxx,h,hh,hpp,hxx,inl,py}", "**/CMakeLists.txt", "**/compile_commands.json")
+_PATTERNS = (
+    "**/*.{cu,cuh,c,cc,cpp,cxx,h,hh,hpp,hxx,inl,py}",
+    "**/CMakeLists.txt",
+    "**/compile_commands.json",
+    *(f"**/{name}" for name in project_settings.FILES),
+)
 
 
 async def register(ls: StitchServer) -> None:
@@ -28,6 +34,9 @@ async def register(ls: StitchServer) -> None:
 
 def did_change(ls: StitchServer, params: t.DidChangeWatchedFilesParams) -> None:
     paths = [path_of(change.uri) for change in params.changes]
+    if project_settings.are_among(paths):
+        project_settings.forget(ls)
+        diagnostics.show_again(ls)
     outside = [path for path in paths if ls.documents.at(path) is None]
     if not outside:
         return  # open documents come through didChange

@@ -65,10 +65,11 @@ class Row:
 
 @dataclass(frozen=True)
 class Report:
-    """What one run of `check` found."""
+    """What one run of `check` found. `baselined`: findings that are known, and not reported as new."""
 
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...] = ()
+    baselined: tuple[Row, ...] = ()
 
 
 @dataclass

@@ -33,7 +33,7 @@ def render(report: Report, *, version: str, successful: bool = True) -> str:
             for rule in BY_CODE.values()
         ],
     }
-    run = {
+    run: dict[str, Any] = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
         "invocations": [
@@ -44,6 +44,13 @@ def render(report: Report, *, version: str, successful: bool = True) -> str:
         ],
         "results": [_result(row, numbers[row.code]) for row in report.rows],
     }
+    if report.baselined:  # a run says of all its results whether they are suppressed, or of none
+        known = [_result(row, numbers[row.code]) for row in report.baselined]
+        for result in run["results"]:
+            result["suppressions"] = []
+        for result in known:
+            result["suppressions"] = [{"kind": "external", "justification": "listed in the baseline"}]
+        run["results"] += known
     return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False) + "\n"
 
 
