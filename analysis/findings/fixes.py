@@ -33,7 +33,7 @@ class Meeting:
 
 def wait_for_event(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     """Record an event behind the earlier op and make the later op's stream wait for it (E1, E2)."""
-    meeting = _meeting(given, race.earlier, race.later)
+    meeting = meeting_of(given, race.earlier, race.later)
     if meeting is None:
         return ()
     # In a loop that the later op is not in, the last round's record must take in what all rounds put on the stream.
@@ -62,7 +62,7 @@ def wait_for_event(given: RuleInput, race: Race) -> tuple[Fix, ...]:
 
 def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     """Wait for the earlier op's stream before the later statement (W2)."""
-    meeting = _meeting(given, race.earlier, race.later)
+    meeting = meeting_of(given, race.earlier, race.later)
     if meeting is None:
         return ()
     after = meeting.first_outer[1] <= meeting.later_outer[0]
@@ -81,7 +81,7 @@ def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
 
 def free_on_stream(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     """Free on the stream that used the memory: then stream order is enough (A2)."""
-    meeting = _meeting(given, race.earlier, race.later)
+    meeting = meeting_of(given, race.earlier, race.later)
     if meeting is None or race.later.function != meeting.body.function.uid:
         return ()
     producer = stream_text(given, race.earlier, meeting, race.later.site.span)
@@ -128,7 +128,8 @@ def stream_text(given: RuleInput, op: Op, meeting: Meeting, place: Span | None =
     return body.slice(written.span)
 
 
-def _meeting(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
+def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
+    """Where the paths to two ops part; None when there is no such place in C or C++ text."""
     depth = 0
     while depth < min(len(earlier.calls), len(later.calls)) and earlier.calls[depth] == later.calls[depth]:
         depth += 1

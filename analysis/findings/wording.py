@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.findings.finding import Related
-from stitchcuda.analysis.order.timeline import Buffer, Memory, Op, StreamKind, Timeline
+from stitchcuda.analysis.order.timeline import Buffer, Memory, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Site
 
 _MEMORY = {
@@ -12,6 +12,9 @@ _MEMORY = {
     Memory.MANAGED: "managed ",
     Memory.MAPPED: "mapped pinned ",
 }
+
+DOES = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates"}
+DOING = {Mode.READ: "reading", Mode.WRITE: "writing", Mode.ATOMIC: "updating"}
 
 
 def operation(op: Op) -> str:
@@ -33,6 +36,12 @@ def stream(timeline: Timeline, number: int) -> str:
     if known.kind is StreamKind.PER_THREAD:
         return "the per-thread default stream"
     return f"stream `{known.name}`" if known.name else "an unknown stream"
+
+
+def event(timeline: Timeline, op: Op) -> str:
+    """The event of a record or wait."""
+    name = timeline.events[op.event].name if op.event is not None else ""
+    return f"`{name}`" if name else "of unknown origin"
 
 
 def buffer(known: Buffer) -> str:

@@ -120,7 +120,7 @@ class Launches(Expressions):
         unknown: dict[str, None] = {}
         for param, arg in zip(function.params, args, strict=False):
             for effect in effects.of(param.name):
-                found = list(self._by_effect(arg, effect, param.type.name, values, state))
+                found = list(self.accesses_by(arg, effect, param.type.name, values, state))
                 accesses += found
                 if not found and arg != NULL and "[]" not in effect.member:
                     unknown[param.name] = None
@@ -155,7 +155,7 @@ class Launches(Expressions):
         visible = self.program.visible.get(here, frozenset())
         return [u for u in uids if self.program.functions[u].path in visible] or uids
 
-    def _by_effect(
+    def accesses_by(
         self, arg: Value, effect: ParamEffect, declared: str, values: dict[str, Poly], state: State
     ) -> Iterator[Access]:
         for pointer in self._member_pointers(arg, effect.member, state):

@@ -61,7 +61,7 @@ class Loops(Statements):
         if stmt.form == "range" and counter is None:
             trip = self._range_length(stmt, state)
         host_only = self._host_only(stmt)
-        period = 1 if host_only else self._period(stmt, counter)
+        period = 1 if host_only else self._period(stmt, counter, state)
         concrete = trip is not None and trip <= self.options.unroll
         if host_only and trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt):
             concrete = True
@@ -100,6 +100,7 @@ class Loops(Statements):
         finished: list[State] = []
         left_early: list[State] = []
         endless = False
+        told: set[int] = set()  # host functions that the loop waits for, by what they write
         before = state.conditions
         for iteration, index in enumerate(indexes):
             self.loop_stack.append(LoopFrame(loop_id, index, iteration))
@@ -114,7 +115,9 @@ class Loops(Statements):
                 if stmt.form == "range":
                     self._bind_target(stmt, s, index)
                 if stmt.form in ("for", "while") and stmt.condition is not None:
+                    self.sightings.clear()
                     test = self.evaluate(stmt.condition, s)
+                    told |= set(self.sightings)
                     known = s.truth(test)
                     endless = known is True and isinstance(test, Num) and not concrete
                     if known is False and iteration > 0:
@@ -132,7 +135,9 @@ class Loops(Statements):
             left_early += broken
             for s in states:
                 if stmt.form == "do" and stmt.condition is not None:
+                    self.sightings.clear()
                     self.evaluate(stmt.condition, s)
+                    told |= set(self.sightings)
                 if stmt.step is not None and counter is None:
                     self.evaluate(stmt.step, s)
             self._waits_for_all(states, index)
@@ -145,6 +150,9 @@ class Loops(Statements):
         for s in finished:
             if query is not None and not query[1] and not any(s is b for b in left_early):
                 self.learn_from_query(query[0], s)  # W4: the loop ends when the query succeeds
+            if told and not any(s is b for b in left_early):
+                for op in sorted(told):
+                    self.learn(s, op)  # W5
             s.conditions = before
             if counter is not None:
                 self._leave_counter(counter, s, stmt)
@@ -294,14 +302,14 @@ class Loops(Statements):
             for node in ir.walk(stmt.body)
         )
 
-    def _period(self, stmt: ir.Loop, counter: Counter | None) -> int:
+    def _period(self, stmt: ir.Loop, counter: Counter | None, state: State) -> int:
         """The K of `counter % K` in the body; 1 without one."""
         if counter is None or counter.step != 1:
             return 1
         period = 1
         for node in ir.walk(stmt.body):
             if isinstance(node, ir.Binary) and node.op in ("%", "&") and self._mentions(node.left, counter.name):
-                value = self.evaluate(node.right, State())
+                value = self.evaluate(node.right, state.copy())
                 k = value.value.constant if isinstance(value, Num) else None
                 if k is None:
                     continue

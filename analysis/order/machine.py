@@ -10,10 +10,10 @@ some reading of what is unknown (a stream that may be another name of this one, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.order.symbolic import equal
-from stitchcuda.analysis.order.timeline import Edge, Stream, StreamKind
+from stitchcuda.analysis.order.timeline import Edge, Event, Stream, StreamKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class EventState:
     done: Done = NOTHING
     records: tuple[int, ...] = ()
     capture: int | None = None  # the CUDA graph being captured when it was recorded
+    mixed: bool = False  # recorded in a capture on some paths and outside of it on others
 
 
 @dataclass(slots=True)
@@ -57,9 +58,12 @@ class Capture:
     streams: dict[int, Done] = field(default_factory=dict)
     tails: dict[int, tuple[int, ...]] = field(default_factory=dict)
     ops: list[int] = field(default_factory=list)
+    mode: int | None = 0  # cudaStreamCaptureMode; None: not known
+    sure: bool = True  # False: in progress on some of the paths only
+    partial: frozenset[int] = frozenset()  # streams that joined it on some of the paths only
 
     def copy(self) -> Capture:
-        return Capture(self.graph, self.origin, self.begin, dict(self.streams), dict(self.tails), list(self.ops))
+        return replace(self, streams=dict(self.streams), tails=dict(self.tails), ops=list(self.ops))
 
 
 def same_stream(a: Stream, b: Stream) -> bool | None:
@@ -67,12 +71,7 @@ def same_stream(a: Stream, b: Stream) -> bool | None:
     if a.id == b.id:
         return True
     if a.kind is StreamKind.CREATED and b.kind is StreamKind.CREATED:
-        if a.site != b.site or a.calls != b.calls or len(a.instance) != len(b.instance):
-            return False
-        answers = [equal(x, y) for x, y in zip(a.instance, b.instance, strict=True)]
-        if False in answers:
-            return False
-        return None if None in answers else True
+        return _same_member(a, b)
     outside = (StreamKind.PARAMETER, StreamKind.UNKNOWN)
     if a.kind in outside or b.kind in outside:
         # what comes from outside can be another outside stream or a default stream, but none created in here, unless
@@ -81,6 +80,23 @@ def same_stream(a: Stream, b: Stream) -> bool | None:
             return None if StreamKind.UNKNOWN in (a.kind, b.kind) else False
         return None
     return False
+
+
+def same_event(a: Event, b: Event) -> bool | None:
+    """Whether two events are one: True, False, or None when not known (one may come from outside)."""
+    if a.id == b.id:
+        return True
+    return _same_member(a, b) if a.site is not None and b.site is not None else None
+
+
+def _same_member(a: Stream | Event, b: Stream | Event) -> bool | None:
+    """Of two things that were made in sight: members of one family are told apart by their indexes."""
+    if a.site != b.site or a.calls != b.calls or len(a.instance) != len(b.instance):
+        return False
+    answers = [equal(x, y) for x, y in zip(a.instance, b.instance, strict=True)]
+    if False in answers:
+        return False
+    return None if None in answers else True
 
 
 @dataclass(slots=True)
@@ -121,15 +137,24 @@ class Placed:
     earlier: int
     edges: tuple[Edge, ...]
     graph: int | None = None
+    records: tuple[int, ...] = ()  # see `Op`
+    awaited: int = 0  # see `Op`
 
 
 class Machine:
-    """Applies operations to an `OrderState`. `stream_of` gives the Stream behind an id; `before_of` what is complete
-    when an op that was already placed is complete (to leave out edges that another edge implies)."""
+    """Applies operations to an `OrderState`. `stream_of` gives the Stream behind an id, `before_of`
+    what is complete when an op that was already placed is complete (to leave out edges that another edge implies), and
+    `event_of` the Event behind an id (None: events with different ids are different events)."""
 
-    def __init__(self, stream_of: Callable[[int], Stream], before_of: Callable[[int], int]) -> None:
+    def __init__(
+        self,
+        stream_of: Callable[[int], Stream],
+        before_of: Callable[[int], int],
+        event_of: Callable[[int], Event] | None = None,
+    ) -> None:
         self._stream = stream_of
         self._before = before_of
+        self._event = event_of
 
     # ---------------------------------------------------------------------------------------------------- device work
 
@@ -165,12 +190,15 @@ class Machine:
                 reasons += [(t, "default_stream") for t in state.legacy_tail]
             elif stream.blocking is None:
                 before |= uncertain(state.legacy)
+        records: tuple[int, ...] = ()
+        awaited = 0
         if event is not None:
-            snapshot = state.events.get(event, EventState())
+            snapshot = self.snapshot(state, event)
+            records, awaited = snapshot.records, snapshot.done.must & ~before.must
             before |= snapshot.done
-            reasons += [(t, "event") for t in snapshot.records]
+            reasons += [(t, "event") for t in records if snapshot.done.must >> t & 1]
         reasons += [(t, "host_wait") for t in state.host_tail]
-        placed = Placed(before, state.earlier, self._reduce(op, reasons))
+        placed = Placed(before, state.earlier, self._reduce(op, reasons), records=records, awaited=awaited)
         after = before.with_op(op)
         state.streams[stream_id] = after
         state.tails[stream_id] = (op,)
@@ -238,10 +266,27 @@ class Machine:
 
     def event_work(self, state: OrderState, event: int) -> tuple[Done, tuple[int, ...]]:
         """W3: the work captured by the last record before the call; nothing when never recorded."""
-        snapshot = state.events.get(event, EventState())
-        return snapshot.done, snapshot.records
+        snapshot = self.snapshot(state, event)
+        return snapshot.done, tuple(r for r in snapshot.records if snapshot.done.must >> r & 1)
 
     # ---------------------------------------------------------------------------------------------------------- events
+
+    def snapshot(self, state: OrderState, event: int) -> EventState:
+        """What the event stands for now. One that was not recorded under this name may have been under another."""
+        known = state.events.get(event, EventState())
+        if event in state.events or self._event is None:
+            return known
+        me = self._event(event)
+        done = NOTHING
+        records: list[int] = []
+        captures: set[int | None] = set()
+        for other, held in state.events.items():
+            same = same_event(me, self._event(other))
+            if same is not False:
+                done |= held.done if same else uncertain(held.done)
+                records += held.records
+                captures |= {held.capture}
+        return EventState(done, tuple(records), captures.pop() if len(captures) == 1 else None, bool(captures))
 
     def record(self, state: OrderState, op: int, stream_id: int, event: int, device: int | None) -> Placed:
         """E1: the event now stands for the stream's work so far; later waits see this record only."""
@@ -251,14 +296,18 @@ class Machine:
 
     # --------------------------------------------------------------------------------------------------------- capture
 
-    def begin_capture(self, state: OrderState, op: int, stream_id: int, graph: int) -> Placed:
+    def begin_capture(
+        self, state: OrderState, op: int, stream_id: int, graph: int, mode: int | None = 0, held: Iterable[int] = ()
+    ) -> Placed:
+        """`held`: the ops that the graph holds already, when the capture adds to one."""
         placed = self.host(state, op)
-        state.captures.append(Capture(graph, stream_id, op))
+        state.captures.append(Capture(graph, stream_id, op, ops=list(held), mode=mode))
         return placed
 
     def end_capture(self, state: OrderState, op: int, stream_id: int) -> tuple[Placed, Capture | None]:
         for index, capture in enumerate(state.captures):
-            if same_stream(self._stream(capture.origin), self._stream(stream_id)) is True:
+            origin = same_stream(self._stream(capture.origin), self._stream(stream_id)) is True
+            if origin or stream_id in capture.streams:
                 del state.captures[index]
                 tails = [t for ids in capture.tails.values() for t in ids]
                 placed = self.host(state, op)
@@ -274,18 +323,31 @@ class Machine:
         for capture in state.captures:
             if stream_id == capture.origin or stream_id in capture.streams:
                 return capture
-            if event is not None and state.events.get(event, EventState()).capture == capture.graph:
+            if event is not None and self.snapshot(state, event).capture == capture.graph:
                 return capture  # G4: another stream joins by waiting on an event recorded in the capture
+        stream = self._stream(stream_id)
+        for capture in state.captures:  # a member of a family that another member stands for
+            members = (capture.origin, *capture.streams)
+            if stream.instance and any(same_stream(stream, self._stream(m)) is not False for m in members):
+                return capture
         return None
+
+    def captured(self, state: OrderState, stream_id: int) -> Capture | None:
+        """The capture in progress that a stream takes part in."""
+        return self._capture_of(state, stream_id, None)
 
     def _record_captured(
         self, state: OrderState, capture: Capture, op: int, stream_id: int, event: int | None
     ) -> Placed:
         before = capture.streams.get(stream_id, NOTHING)
         reasons = [(t, "stream") for t in capture.tails.get(stream_id, ())]
+        records: tuple[int, ...] = ()
+        awaited = 0
         if event is not None:
-            snapshot = state.events.get(event, EventState())
+            snapshot = self.snapshot(state, event)
+            records = snapshot.records
             if snapshot.capture == capture.graph:
+                awaited = snapshot.done.must & ~before.must
                 before |= snapshot.done
                 reasons += [(t, "event") for t in snapshot.records]
         if not reasons:
@@ -294,7 +356,7 @@ class Machine:
         capture.tails[stream_id] = (op,)
         capture.ops.append(op)
         earlier = sum(1 << o for o in capture.ops if o != op)
-        return Placed(before, earlier, self._reduce(op, reasons), capture.graph)
+        return Placed(before, earlier, self._reduce(op, reasons), capture.graph, records, awaited)
 
     # ---------------------------------------------------------------------------------------------------------- inside
 
@@ -332,8 +394,10 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
     events = {}
     for e in a.events.keys() | b.events.keys():
         x, y = a.events.get(e, EventState()), b.events.get(e, EventState())
-        capture = x.capture if x.capture == y.capture else None
-        events[e] = EventState(done(x.done, y.done), union(x.records, y.records), capture)
+        apart = bool(x.records and y.records) and x.capture != y.capture
+        capture = None if apart else y.capture if not x.records else x.capture
+        mixed = apart or x.mixed or y.mixed
+        events[e] = EventState(done(x.done, y.done), union(x.records, y.records), capture, mixed)
     bits = {d: a.device_bits.get(d, 0) | b.device_bits.get(d, 0) for d in a.device_bits.keys() | b.device_bits.keys()}
     return OrderState(
         a.earlier | b.earlier,
@@ -344,6 +408,43 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
         done(a.legacy, b.legacy),
         union(a.legacy_tail, b.legacy_tail),
         events,
-        [c.copy() for c in (a.captures if len(a.captures) >= len(b.captures) else b.captures)],
+        _merged_captures(a.captures, b.captures),
         bits,
+    )
+
+
+def _merged_captures(a: list[Capture], b: list[Capture]) -> list[Capture]:
+    """The captures in progress on either side; those of one side only are not sure."""
+    if not a and not b:
+        return []
+    theirs = {c.graph: c for c in b}
+    out = []
+    for mine in a:
+        other = theirs.pop(mine.graph, None)
+        out.append(replace(mine.copy(), sure=False) if other is None else _merged_capture(mine, other))
+    return out + [replace(c.copy(), sure=False) for c in theirs.values()]
+
+
+def _merged_capture(a: Capture, b: Capture) -> Capture:
+    """One capture as two groups of paths have it."""
+    if a == b:
+        return a.copy()
+    ran_a, ran_b = (sum(1 << o for o in c.ops) for c in (a, b))
+    streams = {}
+    for s in a.streams.keys() | b.streams.keys():
+        x, y = a.streams.get(s, NOTHING), b.streams.get(s, NOTHING)
+        streams[s] = Done((x.must & y.must) | (x.must & ~ran_b) | (y.must & ~ran_a), x.may | y.may)
+    tails = {
+        s: tuple(dict.fromkeys(a.tails.get(s, ()) + b.tails.get(s, ())))[-MAX_TAILS:]
+        for s in a.tails.keys() | b.tails.keys()
+    }
+    partial = a.partial | b.partial | (a.streams.keys() ^ b.streams.keys())
+    return replace(
+        a,
+        streams=streams,
+        tails=tails,
+        ops=list(dict.fromkeys(a.ops + b.ops)),
+        mode=a.mode if a.mode == b.mode else None,
+        sure=a.sure and b.sure,
+        partial=partial,
     )
