@@ -14,7 +14,8 @@ from stitchcuda.analysis.rules import ALL_CODES, COMMENT_RULES, KERNEL_RULES, RU
 from stitchcuda.analysis.syntax.text import LineIndex
 
 _RAN = {*(r.code for r in RULES), *(r.code for r in KERNEL_RULES), *(r.code for r in COMMENT_RULES)}
-_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|endif|\w*)", re.MULTILINE)
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(\w*)")
+_PLAIN = (b"include", b"pragma")  # directives on which nothing can be found
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,8 @@ def _undecided_lines(text: bytes) -> dict[int, bool]:
     continued = False
     for number, line in enumerate(lines):
         match = _DIRECTIVE.match(line)
+        if match is not None and match[1] in _PLAIN:
+            match = None
         if match is not None or continued:
             out[number] = True
         continued = (match is not None or continued) and line.rstrip().endswith(b"\\")

@@ -59,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """0: nothing at or above the bar, 1: something, 2: a path that was asked for could not be used, or stitchcuda itself
     failed on a part."""
-    projects = CheckFiles(arguments.paths)
+    projects = CheckFiles([".", *arguments.paths])
     chosen = selection(arguments.select, arguments.ignore, arguments.confidence, projects)
     if arguments.update_baseline and not arguments.baseline:
         raise CannotRun("--update-baseline needs --baseline FILE to write to")
