@@ -55,7 +55,7 @@ class Guard:
     uniformity: Uniformity
     margin: Form | None = None
     loop: bool = False  # the condition of a loop: this round takes place
-    leaves: bool = False  # what is left after the other side returned, broke out or continued
+    leaves: str = ""  # what is left after the other side left: "return" from the kernel, "skip" of less
 
 
 class Memory(StrEnum):
@@ -142,7 +142,7 @@ class Barrier:
     width: int = 0  # WARP, COLLECTIVE: lanes in a group (32, or the tile's size)
     mask: Form | None = None  # WARP, COLLECTIVE: the mask argument; None when there is none or it is not known
     mask_written: bool = False  # a mask stands in the source
-    pending: int | None = 0  # WAIT: groups that may still be under way afterwards; None not known
+    pending: int | None = 0  # WAIT: groups that may still be under way afterwards; None not known, -1 none at all
     calls: tuple[Site, ...] = ()
     loops: tuple[tuple[Site, int], ...] = ()
     scope: str = ""  # FENCE: "block", "device", "system"

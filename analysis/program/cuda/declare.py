@@ -59,8 +59,8 @@ def _declarator(cx: Context, node: Node, spec: Specifiers, out: list[Stmt], loca
         init = _constructor(cx, what.function, spec.type) if local else None
         if init is None:
             return None  # a function prototype
-    if spec.extern and init is None and local:
-        return None
+    if spec.extern and init is None and local and spec.space != "shared":
+        return None  # declared elsewhere; `extern __shared__ float s[];` is memory of the launch
     text = cx.read(what.name)
     if not what.type.pointer:
         cx.tally.called.add(what.type.name)

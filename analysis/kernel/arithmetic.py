@@ -1,0 +1,183 @@
+"""Operators on numbers of all lanes. What cannot be followed becomes a symbol, the same one for the same operands."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+
+from stitchcuda.analysis.kernel.lanes import (
+    WARP,
+    ZERO,
+    Coefficient,
+    Form,
+    Monomial,
+    form,
+    number,
+    pairwise,
+    symbol,
+)
+
+_NONNEGATIVE = ("blockIdx.", "gridDim.", "sizeof(")
+COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
+
+class Arithmetic:
+    """`width` is the number of lanes."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.full = (1 << width) - 1
+        self._opaque: dict[tuple[str, Form, Form], Form] = {}
+        self._fresh = 0
+
+    def fresh(self, prefix: str) -> Form:
+        """A new symbol: prefix "~" differs between lanes, "^" between warps, "u" between blocks at most."""
+        self._fresh += 1
+        return symbol(f"{prefix}{self._fresh}")
+
+    def opaque(self, op: str, a: Form, b: Form = ZERO) -> Form:
+        known = self._opaque.get((op, a, b))
+        if known is None:
+            uniform = a.same_on(self.full) and b.same_on(self.full)
+            warp = uniform or a.same_on(self.full, WARP) and b.same_on(self.full, WARP)
+            known = self._opaque[op, a, b] = self.fresh("u" if uniform else "^" if warp else "~")
+        return known
+
+    def binary(self, op: str, a: Form, b: Form) -> Form:
+        match op:
+            case "+":
+                return a + b
+            case "-":
+                return a - b
+            case "*":
+                product = a * b
+                return product if product is not None else self.opaque("*", a, b)
+        x, y = a.exact, b.exact
+        if x is not None and y is not None:
+            done = _exact(op, x, y)
+            return _number(done) if done is not None else self.opaque(op, a, b)
+        k = b.constant
+        if k is not None:
+            if op == ">>" and 0 <= k < 63:
+                op, k = "/", 1 << k
+            elif op == "&" and k > 0 and k & (k + 1) == 0:
+                op, k = "%", k + 1
+            elif op == "<<" and 0 <= k < 63:
+                product = a * number(1 << k)
+                return product if product is not None else self.opaque(op, a, b)
+            if op in ("/", "%") and k > 0:
+                return self._divided(op, a, k)
+        return self.opaque(op, a, b)
+
+    def _divided(self, op: str, a: Form, k: int) -> Form:
+        """`(256 * blockIdx.x + t) / 32`: what is a multiple of the divisor comes out."""
+        whole: dict[Monomial, Coefficient] = {}
+        rest: dict[Monomial, Coefficient] = {}
+        for mono, c in a.terms:
+            exact = c % k == 0 if isinstance(c, int) else all(x % k == 0 for x in c)
+            (whole if exact and mono else rest)[mono] = c
+        left = form(rest)
+        if left.exact is None:
+            if op == "/" and whole:
+                return form({m: _over(c, k) for m, c in whole.items()}) + self.opaque("/", left, number(k))
+            return self.opaque(op, left, number(k))
+        if op == "%":
+            return _number(pairwise(operator.mod, left.exact, k))
+        return form({m: _over(c, k) for m, c in whole.items()}) + _number(_over(left.exact, k))
+
+    def least_and_most(self, op: str, a: Form, b: Form) -> Form:
+        x, y = a.exact, b.exact
+        if x is not None and y is not None:
+            return _number(pairwise(min if op == "min" else max, x, y))
+        return self.opaque(op, a, b)
+
+    def sign(self, value: Form) -> tuple[int, int]:
+        """The lanes in which it is certainly >= 0, and those in which it is certainly < 0."""
+        exact = value.exact
+        if isinstance(exact, int):
+            return (self.full, 0) if exact >= 0 else (0, self.full)
+        plus = minus = 0
+        open_lanes = bad = 0
+        for mono, c in value.terms:
+            if mono and not all(s.startswith(_NONNEGATIVE) for s in mono):
+                bad |= self._nonzero(c)
+        for lane in range(self.width):
+            bit = 1 << lane
+            if bad & bit:
+                open_lanes |= bit
+                continue
+            coefficients = [c if isinstance(c, int) else c[lane] for _, c in value.terms]
+            constant = next((c if isinstance(c, int) else c[lane] for m, c in value.terms if not m), 0)
+            if all(c >= 0 for c in coefficients):
+                plus |= bit
+            elif constant < 0 and all(c <= 0 for c in coefficients):
+                minus |= bit
+        return plus, minus
+
+    def zero(self, value: Form) -> tuple[int, int]:
+        """The lanes in which it is certainly 0, and those in which it certainly is not."""
+        exact = value.exact
+        if exact is not None:
+            nonzero = self._nonzero(exact)
+            return self.full & ~nonzero, nonzero
+        symbolic = 0
+        constant: Coefficient = 0
+        for mono, c in value.terms:
+            if mono:
+                symbolic |= self._nonzero(c)
+            else:
+                constant = c
+        nonzero = self._nonzero(constant)
+        return self.full & ~symbolic & ~nonzero, nonzero & ~symbolic
+
+    def _nonzero(self, c: Coefficient) -> int:
+        if isinstance(c, int):
+            return self.full if c else 0
+        mask = 0
+        for lane, x in enumerate(c):
+            if x:
+                mask |= 1 << lane
+        return mask
+
+
+def _number(c: Coefficient) -> Form:
+    return number(c) if isinstance(c, int) else form({(): c})
+
+
+def _over(c: Coefficient, k: int) -> Coefficient:
+    return pairwise(_truncated, c, k)
+
+
+def _truncated(x: int, y: int) -> int:
+    return x // y if (x >= 0) == (y > 0) else -(-x // y) if y > 0 else -(x // -y)
+
+
+def _remainder(x: int, y: int) -> int:
+    return x - y * _truncated(x, y)
+
+
+_EXACT: dict[str, Callable[[int, int], int]] = {
+    "&": operator.and_,
+    "|": operator.or_,
+    "^": operator.xor,
+    "<": lambda x, y: int(x < y),
+    "<=": lambda x, y: int(x <= y),
+    ">": lambda x, y: int(x > y),
+    ">=": lambda x, y: int(x >= y),
+    "==": lambda x, y: int(x == y),
+    "!=": lambda x, y: int(x != y),
+}
+
+
+def _exact(op: str, x: Coefficient, y: Coefficient) -> Coefficient | None:
+    if op in ("/", "%"):
+        if (y == 0) if isinstance(y, int) else 0 in y:
+            return None
+        return pairwise(_truncated if op == "/" else _remainder, x, y)
+    if op in ("<<", ">>"):
+        shifts = (y,) if isinstance(y, int) else y
+        if min(shifts) < 0 or max(shifts) > 63:
+            return None
+        return pairwise(operator.lshift if op == "<<" else operator.rshift, x, y)
+    action = _EXACT.get(op)
+    return pairwise(action, x, y) if action is not None else None

@@ -1,0 +1,273 @@
+"""How a kernel is launched: block shapes, grids, template arguments and arguments, as far as the source fixes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Function, Launch, Program, Site
+
+Constant = int | float | bool | str | None
+Dim = tuple[int | None, int | None, int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class KernelLaunch:
+    """One launch as written. What is not a constant in the launching function is None."""
+
+    site: Site
+    block: Dim
+    grid: Dim
+    template: tuple[int | ir.TypeRef | None, ...]
+    args: tuple[int | None, ...]
+    api: str
+    cooperative: bool
+    shared: int | None
+
+
+def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
+    """The launches of a kernel that the program writes down, in host code of any file."""
+    found = []
+    for uid in sorted(_launching(program).get(kernel.name, ())):
+        function = program.functions[uid]
+        if not _sees(program, function, kernel):
+            continue
+        nodes = _nodes(function)
+        constants = Constants(program, function)
+        for node in nodes:
+            if _kernel_name(node.kernel) == kernel.name:
+                found.append(_launch(constants, function, node))
+    return tuple(found)
+
+
+def _launch(constants: Constants, function: Function, node: Launch) -> KernelLaunch:
+    named = _stripped(node.kernel)
+    template = named.template if isinstance(named, ir.Name) else ()
+    return KernelLaunch(
+        Site(function.uid, function.path, node.span),
+        constants.dim(node.block),
+        constants.dim(node.grid),
+        tuple(_template_argument(constants, t) for t in template),
+        tuple(constants.integer(a) for a in node.args),
+        node.api,
+        node.cooperative,
+        constants.integer(node.shared) if node.shared is not None else 0,
+    )
+
+
+def _template_argument(constants: Constants, given: ir.Expr | ir.TypeRef) -> int | ir.TypeRef | None:
+    """A type's name may be a constant's: which of them it is, the parser could not tell."""
+    if isinstance(given, ir.TypeRef):
+        value = constants.integer(ir.Name((0, 0), given.name)) if not given.pointer and not given.args else None
+        return value if value is not None else given
+    value = constants.integer(given)
+    if value is None and isinstance(given, ir.Name):
+        return ir.TypeRef(given.name)
+    return value
+
+
+def _stripped(kernel: ir.Expr) -> ir.Expr:
+    while True:
+        if isinstance(kernel, ir.Cast | ir.AddressOf | ir.Deref):
+            kernel = kernel.operand
+        else:
+            return kernel
+
+
+def _kernel_name(kernel: ir.Expr) -> str:
+    named = _stripped(kernel)
+    if isinstance(named, ir.Name):
+        return named.name.rsplit("::", 1)[-1]
+    return named.name if isinstance(named, ir.Member) else ""
+
+
+_cache: dict[tuple[str, str], tuple[Launch, ...]] = {}
+
+
+def _nodes(function: Function) -> tuple[Launch, ...]:
+    """The launches in a function, kept while its text stays."""
+    key = (function.uid, function.digest)
+    known = _cache.get(key) if function.digest else None
+    if known is None:
+        assert function.body is not None
+        known = tuple(n for n in ir.walk(function.body) if isinstance(n, Launch))
+        if function.digest:
+            if len(_cache) > 20_000:
+                _cache.clear()
+            _cache[key] = known
+    return known
+
+
+_by_kernel: tuple[int, Program, dict[str, set[str]]] | None = None
+
+
+def _launching(program: Program) -> Mapping[str, set[str]]:
+    """Kernel names to the functions that launch them; computed once a program."""
+    global _by_kernel
+    if _by_kernel is not None and _by_kernel[1] is program:
+        return _by_kernel[2]
+    found: dict[str, set[str]] = {}
+    for uid, function in program.functions.items():
+        if function.body is None or not function.host_cuda_calls:
+            continue
+        for node in _nodes(function):
+            name = _kernel_name(node.kernel)
+            if name:
+                found.setdefault(name, set()).add(uid)
+    _by_kernel = (id(program), program, found)
+    return found
+
+
+def _sees(program: Program, function: Function, kernel: Function) -> bool:
+    if function.path == kernel.path or kernel.path in program.visible.get(function.path, ()):
+        return True
+    same = [u for u in program.by_name.get(kernel.name, ()) if program.functions[u].space == "global"]
+    return len(same) == 1
+
+
+class Constants:
+    """Integers that are fixed in a function: literals, constants, and locals that are set once to one."""
+
+    def __init__(self, program: Program, function: Function) -> None:
+        self._program = program
+        self._function = function
+        self._locals: dict[str, list[ir.Declare]] = {}
+        self._written: set[str] = set()
+        self._depth = 0
+        for param in function.params:
+            self._written.add(param.name)
+        if function.body is not None:
+            for node in ir.walk(function.body):
+                if isinstance(node, ir.Declare):
+                    self._locals.setdefault(node.name, []).append(node)
+                elif isinstance(node, ir.Assign):
+                    self._written.update(_roots(node.target))
+                elif isinstance(node, ir.AddressOf):
+                    self._written.update(_roots(node.operand))
+
+    def dim(self, node: ir.Expr | None) -> Dim:
+        """A `dim3`, or an integer for its first number."""
+        if node is None:
+            return (None, None, None)
+        if isinstance(node, ir.Name) and (declared := self._declared(node.name)) is not None:
+            if declared.type.name.rsplit("::", 1)[-1] == "dim3":
+                if declared.init is None:
+                    return (1, 1, 1)
+                return self.dim(declared.init) if node.name not in self._written else (None, None, None)
+        if isinstance(node, ir.Construct | ir.InitList | ir.Call):
+            parts: tuple[ir.Expr, ...] = node.items if isinstance(node, ir.InitList) else node.args
+            callee = node.callee if isinstance(node, ir.Call) else None
+            if callee is None or isinstance(callee, ir.Name) and callee.name.endswith("dim3"):
+                if len(parts) == 1 and isinstance(parts[0], ir.Construct | ir.InitList | ir.Name):
+                    return self.dim(parts[0])
+                values = [self.integer(p) for p in parts[:3]] + [1] * (3 - len(parts))
+                return (values[0], values[1], values[2])
+        value = self.integer(node)
+        return (value, 1, 1) if value is not None else (None, None, None)
+
+    def integer(self, node: ir.Expr | None) -> int | None:
+        self._depth += 1
+        try:
+            return self._integer(node) if self._depth < 40 else None
+        finally:
+            self._depth -= 1
+
+    def _integer(self, node: ir.Expr | None) -> int | None:
+        match node:
+            case ir.Const(value=value):
+                return int(value) if isinstance(value, int) else None
+            case ir.Name(name=name):
+                if (declared := self._declared(name)) is not None:
+                    if name in self._written or declared.init is None or declared.type.name in ("float", "double"):
+                        return None
+                    return self.integer(declared.init)
+                if name in self._written or name in self._locals:
+                    return None
+                found = constant(self._program, self._function.path, name)
+                return self.integer(found) if found is not None else None
+            case ir.Cast(operand=operand, type=type_) if not type_.pointer:
+                return self.integer(operand)
+            case ir.Construct(args=(single,), type=type_) if not type_.pointer:
+                return self.integer(single) if type_.name in ("int", "unsigned", "size_t", "dim3") else None
+            case ir.InitList(items=(single,)):
+                return self.integer(single)
+            case ir.Member(base=base, name="x" | "y" | "z" as axis):
+                return self.dim(base)["xyz".index(axis)] if isinstance(base, ir.Name) else None
+            case ir.Unary(op="-", operand=operand):
+                inner = self.integer(operand)
+                return -inner if inner is not None else None
+            case ir.Binary(op=op, left=left, right=right):
+                a, b = self.integer(left), self.integer(right)
+                return _apply(op, a, b) if a is not None and b is not None else None
+        return None
+
+    def _declared(self, name: str) -> ir.Declare | None:
+        known = self._locals.get(name, ())
+        return known[0] if len(known) == 1 else None
+
+
+def _apply(op: str, a: int, b: int) -> int | None:
+    match op:
+        case "+":
+            return a + b
+        case "-":
+            return a - b
+        case "*":
+            return a * b
+        case "/" if b:
+            return int(a / b) if abs(a) < 1 << 52 else a // b
+        case "%" if b > 0 <= a:
+            return a % b
+        case "<<" if 0 <= b < 63:
+            return a << b
+        case ">>" if 0 <= b < 63:
+            return a >> b
+    return None
+
+
+def _roots(node: ir.Expr) -> Iterator[str]:
+    while isinstance(node, ir.Member | ir.Index | ir.Deref | ir.Cast):
+        node = node.base if isinstance(node, ir.Member | ir.Index) else node.operand
+    if isinstance(node, ir.Name):
+        yield node.name
+
+
+_constants: tuple[Program, dict[str, list[tuple[str, ir.Expr]]]] | None = None
+
+
+def constant(program: Program, path: str, name: str) -> ir.Expr | None:
+    """What defines a constant of this name: a macro, an enumerator, a global or a static member with a value; the one in
+    this file, else one in a file that it includes, else the only one."""
+    global _constants
+    if _constants is None or _constants[0] is not program:
+        _constants = (program, _collected(program))
+    known = _constants[1].get(name) or _constants[1].get(name.rsplit("::", 1)[-1], []) if name else []
+    for where, value in known:
+        if where == path:
+            return value
+    visible = program.visible.get(path, frozenset())
+    seen = [value for where, value in known if where in visible]
+    if seen:
+        return seen[0]
+    return known[0][1] if len({repr(_bare(v)) for _, v in known}) == 1 else None
+
+
+def _bare(node: ir.Expr) -> object:
+    return node.value if isinstance(node, ir.Const) else node
+
+
+def _collected(program: Program) -> dict[str, list[tuple[str, ir.Expr]]]:
+    found: dict[str, list[tuple[str, ir.Expr]]] = {}
+    for path, module in program.modules.items():
+        for name, value in module.constants:
+            found.setdefault(name, []).append((path, value))
+        for declared in module.globals:
+            if declared.init is not None and declared.space in ("", "constant") and declared.type.pointer == 0:
+                if declared.type.const or declared.type.name == "auto":
+                    found.setdefault(declared.name, []).append((path, declared.init))
+        for record in module.records:
+            for member in record.fields:
+                if member.init is not None and member.static:
+                    found.setdefault(f"{record.name}::{member.name}", []).append((path, member.init))
+    return found

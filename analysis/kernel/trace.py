@@ -1,0 +1,166 @@
+"""The traces of a kernel: one for each shape of its block that the program launches or that fits the kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from stitchcuda.analysis.kernel.lanes import Form, number
+from stitchcuda.analysis.kernel.launches import Constants, KernelLaunch, launches_of
+from stitchcuda.analysis.kernel.model import BlockShape, KernelTrace
+from stitchcuda.analysis.kernel.walk import KernelWalk
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Function, Program, Span
+
+MAX_THREADS = 1024
+MAX_SHAPES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTraces:
+    """All traces of a kernel. With `fixed` each is of a shape that the program launches: what one shows can happen.
+    Otherwise the shapes are guesses, and only what all of them show is worth telling."""
+
+    function: Function
+    traces: tuple[KernelTrace, ...]
+    fixed: bool
+    launches: tuple[KernelLaunch, ...]
+
+
+def kernel_traces(program: Program, kernel: str, sources: Mapping[str, bytes]) -> KernelTraces:
+    """Computed once for a kernel of a program: its rules ask one after the other."""
+    global _last
+    if _last is not None and _last[0] is program and _last[1] == kernel:
+        return _last[2]
+    made = _traces(program, program.functions[kernel], sources)
+    _last = (program, kernel, made)
+    return made
+
+
+_last: tuple[Program, str, KernelTraces] | None = None
+
+
+def walk_again(
+    program: Program, traces: KernelTraces, trace: KernelTrace, sources: Mapping[str, bytes], before: frozenset[Span]
+) -> KernelTrace:
+    """The same walk with a block barrier before each of these statements of the kernel."""
+    binding = next((b for s, b in _cases(program, traces.function, traces.launches)[0] if s == trace.block), {})
+    return _walked(program, traces.function, sources, trace.block, binding, before)
+
+
+def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) -> KernelTraces:
+    launches = launches_of(program, function)
+    cases, fixed = _cases(program, function, launches)
+    traces: list[KernelTrace] = []
+    for shape, binding in cases:
+        trace = _walked(program, function, sources, shape, binding, frozenset())
+        traces.append(trace)
+        if not fixed and sum(not t.outside for t in traces) >= 2:
+            break
+    if not fixed:
+        traces = [t for t in traces if not t.outside] or traces
+    return KernelTraces(function, tuple(traces), fixed, launches)
+
+
+Binding = dict[str, Form | ir.TypeRef]
+
+
+def _walked(
+    program: Program,
+    function: Function,
+    sources: Mapping[str, bytes],
+    shape: BlockShape,
+    binding: Binding,
+    before: frozenset[Span],
+) -> KernelTrace:
+    walk = KernelWalk(program, sources, shape)
+    walk.barrier_before = before
+    walk.kernel(function, dict(binding))
+    seen = walk.visited.union(*walk.lookups.values()) if walk.lookups else walk.visited
+    return KernelTrace(
+        function.uid,
+        shape,
+        tuple(walk.events),
+        walk.complete,
+        function.has_error or any(program.functions[uid].has_error for uid in walk.visited),
+        walk.uses_locks,
+        walk.outside,
+        functions=tuple((uid, program.functions[uid].digest) for uid in sorted(seen)),
+        lookups=tuple(sorted(walk.lookups.items())),
+    )
+
+
+def _cases(
+    program: Program, function: Function, launches: tuple[KernelLaunch, ...]
+) -> tuple[list[tuple[BlockShape, Binding]], bool]:
+    """The shapes to walk with, each with what template parameters are; and whether launches fix them."""
+    cases: list[tuple[BlockShape, Binding]] = []
+    for launch in launches:
+        x, y, z = launch.block
+        if x is None or y is None or z is None or not 0 < x * y * z <= MAX_THREADS:
+            continue
+        case = (BlockShape(x, y, z, "launch"), _binding(function, launch))
+        if case not in cases and len(cases) < MAX_SHAPES:
+            cases.append(case)
+    if cases:
+        return cases, True
+    binding = _binding(function, launches[0]) if len({launch.template for launch in launches}) == 1 else {}
+    return [(shape, binding) for shape in _guesses(program, function, binding)], False
+
+
+def _binding(function: Function, launch: KernelLaunch) -> Binding:
+    out: Binding = {}
+    for name, value in zip(function.template, launch.template, strict=False):
+        if isinstance(value, int):
+            out[name] = number(value)
+        elif isinstance(value, ir.TypeRef):
+            out[name] = value
+    return out
+
+
+def _guesses(program: Program, function: Function, binding: Binding) -> list[BlockShape]:
+    """Shapes that a kernel is likely to be written for: by its launch bounds and the sizes of its shared arrays."""
+    assert function.body is not None
+    constants = Constants(program, function)
+    axes = {
+        n.name
+        for n in ir.walk(function.body)
+        if isinstance(n, ir.Member) and isinstance(n.base, ir.Name) and n.base.name in ("threadIdx", "blockDim")
+    }
+    sizes: list[tuple[int, ...]] = []
+    for node in ir.walk(function.body):
+        if isinstance(node, ir.Declare) and node.space == "shared":
+            dims = []
+            for d in node.type.dims:
+                value = constants.integer(d)
+                if value is None and isinstance(d, ir.Name) and isinstance(bound := binding.get(d.name), Form):
+                    value = bound.constant
+                dims.append(value or 0)
+            sizes.append(tuple(dims))
+    limit = constants.integer(function.launch_bounds[0]) if function.launch_bounds else None
+    return list(dict.fromkeys(_shapes(axes, sizes, limit)))[: MAX_SHAPES + 1]
+
+
+def _shapes(axes: set[str], sizes: list[tuple[int, ...]], limit: int | None) -> Iterator[BlockShape]:
+    most = limit if limit is not None and 0 < limit <= MAX_THREADS else MAX_THREADS
+    flat = "y" not in axes and "z" not in axes
+    if flat:
+        if limit is not None and limit == most:
+            yield BlockShape(limit, known="bounds")
+        for dims in sizes:
+            for size in dims:
+                if 32 <= size <= most and size % 32 == 0:
+                    yield BlockShape(size, known="shape")
+        for size in (256, 128, 64):
+            if size <= most:
+                yield BlockShape(size)
+        return
+    for dims in sizes:
+        if len(dims) >= 2:
+            height, width = dims[-2], dims[-1]
+            for x, y in ((width, height), (width - 1, height), (width - 2, height - 2)):
+                if 4 <= x <= 64 and 4 <= y <= 64 and x % 4 == 0 and x * y <= most:
+                    yield BlockShape(x, y, known="shape")
+    for x, y in ((16, 16), (32, 8), (8, 8)):
+        if x * y <= most:
+            yield replace(BlockShape(x, y))

@@ -1,0 +1,397 @@
+"""Statements of a kernel in all lanes, step by step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from stitchcuda.analysis.kernel.calls import Calls
+from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
+from stitchcuda.analysis.kernel.lanes import Form
+from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, BarrierKind, Guard, Uniformity
+from stitchcuda.analysis.kernel.state import Binding, Budget, Frame
+from stitchcuda.analysis.kernel.values import (
+    UNKNOWN,
+    Cell,
+    Decision,
+    Place,
+    Value,
+    is_float,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.environment import is_scalar
+from stitchcuda.analysis.program.device.known_calls import bare, is_atomic
+
+ROUNDS = 64  # of a loop whose end is known
+MEETING_ROUNDS = (
+    3  # of a loop whose end is not known and in which threads meet: a pipeline of three stages comes around
+)
+
+
+class KernelWalk(Calls):
+    complete = True
+
+    def kernel(self, function: ir.Function, template: dict[str, Form | ir.TypeRef]) -> None:
+        """Walks a kernel; `complete` tells afterwards whether its end was reached."""
+        self.frames.append(Frame(function, [{}], (), template))
+        scope: dict[str, Binding] = self.frames[0].scopes[0]
+        for param in function.params:
+            type_ = self.resolved(param.type)
+            if type_.dims and not type_.reference:
+                type_ = replace(type_, pointer=type_.pointer + 1, dims=())
+            scope[param.name] = self.parameter_cell(type_, param.name)
+        assert function.body is not None
+        try:
+            self.statement(function.body)
+        except (Budget, RecursionError):
+            self.complete = False
+
+    def statement(self, node: ir.Stmt) -> None:
+        if not self.active:
+            return
+        self.step()
+        if node.span in self.barrier_before and len(self.frames) == 1:
+            self.barrier(BarrierKind.BLOCK, "__syncthreads", node.span)
+        match node:
+            case ir.Declare():
+                self._declare(node)
+            case ir.Evaluate(expr=expr):
+                self.value(expr)
+            case ir.Block(body=body, scope=scope):
+                if scope:
+                    self.frame.scopes.append({})
+                try:
+                    for inner in body:
+                        self.statement(inner)
+                finally:
+                    if scope:
+                        self.frame.scopes.pop()
+            case ir.If():
+                self._if(node)
+            case ir.Loop():
+                self._loop(node)
+            case ir.Switch():
+                self._switch(node)
+            case ir.Return(value=value):
+                self._return(value)
+            case ir.Break():
+                self.frame.exits.broken |= self.active
+                self.active = 0
+            case ir.Continue():
+                self.frame.exits.continued |= self.active
+                self.active = 0
+            case ir.Goto():
+                raise Budget
+            case ir.PreprocIf():
+                self._preprocessed(node)
+            case ir.Try(body=body):
+                self.statement(body)
+            case ir.Throw() | ir.Label():
+                pass
+
+    def _return(self, value: ir.Expr | None) -> None:
+        frame = self.frame
+        if value is not None:
+            result = self._returned(value, frame)
+            if frame.returned is None:
+                frame.returned = result
+            elif not self.active & frame.returned_lanes:
+                frame.returned = self.chosen(self.active, result, frame.returned)
+            else:
+                frame.returned = self.joined(frame.returned, result, None)
+            frame.returned_lanes |= self.active
+        frame.exits.done |= self.active
+        self.active = 0
+
+    def _returned(self, value: ir.Expr, frame: Frame) -> Value:
+        if frame.function.returns.reference and isinstance(value, ir.Index | ir.Deref | ir.Member | ir.Name):
+            found = [x if isinstance(x, Place) else Place(x, None) for x in self.locations(value)]
+            if found and all(isinstance(x, Place) and not isinstance(x.target, Cell) for x in found):
+                return Value(places=tuple(found))
+        return self.value(value)
+
+    def _declare(self, node: ir.Declare) -> None:
+        scope = self.frame.scopes[-1]
+        if node.space == "shared":
+            scope[node.name] = self.shared(node)
+            return
+        if node.static and node.space == "" and any(d is None for d in node.type.dims):
+            return
+        init = node.init
+        type_ = self.resolved(node.type)
+        if type_.reference and init is not None:
+            found = self.locations(init)
+            if found:
+                scope[node.name] = found if len(found) > 1 else found[0]
+                return
+        cell = self.new_cell(type_)
+        if type_.dims:
+            cell.array, cell.dims = True, self.dims(type_)
+        value = UNKNOWN
+        if init is not None:
+            if isinstance(init, ir.Construct) and not is_scalar(init.type) and init.type.name == node.type.name:
+                value = self._constructed(init, cell)
+            else:
+                value = self.value(init)
+        if type_.name == "auto" and value.number is None and value.places:
+            cell.type = replace(type_, pointer=max(1, type_.pointer))
+        if value.number is None and not value.places and init is not None and _countable(type_):
+            # a number that is not followed: from here on it has a name
+            if value.record is None and value.group is None and value.closure is None and value.decision is None:
+                prefix = {Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(value.spread, "~")
+                value = replace(value, number=self.math.fresh(prefix))
+        scope[node.name] = cell
+        if value != UNKNOWN:
+            self._initialise(cell, self._as_declared(value, type_) if type_.name != "auto" else value, type_)
+
+    def _initialise(self, cell: Cell, value: Value, type_: ir.TypeRef) -> None:
+        listed = value.record
+        if listed is not None and listed.array and not cell.array:
+            record = self.program.records.get(type_.name)
+            names = [f.name for f in record.fields] if record is not None else list("xyzw")
+            for position, name in enumerate(names):
+                if position in listed.elements:
+                    inner = self.member(cell, name)
+                    if isinstance(inner, Cell):
+                        self.assign(inner, listed.elements[position].value)
+            if len(listed.elements) == 1 and _countable(type_):
+                self.assign(cell, listed.elements[0].value)
+            return
+        if listed is not None and cell.array:
+            for position, element in listed.elements.items():
+                inner = Cell(replace(cell.type, dims=()), element.value, cell.lanes)
+                cell.elements[position] = inner
+            return
+        self.assign(cell, value)
+
+    def _constructed(self, init: ir.Construct, cell: Cell) -> Value:
+        return self.construct(init.type, init.args, init.span)
+
+    def _if(self, node: ir.If) -> None:
+        self.frame.scopes.append({})
+        try:
+            if node.init is not None:
+                self.statement(node.init)
+            decision = self.decide(node.condition)
+            otherwise = node.otherwise
+            self.fork(
+                decision,
+                lambda: self.statement(node.then),
+                lambda: self.statement(otherwise) if otherwise is not None else None,
+            )
+        finally:
+            self.frame.scopes.pop()
+
+    # ------------------------------------------------------------------------------------------------------------ loops
+
+    def _loop(self, node: ir.Loop) -> None:
+        self.frame.scopes.append({})
+        if node.init is not None:
+            self.statement(node.init)
+        if node.iterable is not None:
+            self.value(node.iterable)
+        if node.target is not None:
+            self._declare(replace(node.target, init=None))
+            bound = self.frame.scopes[-1].get(node.target.name)
+            if isinstance(bound, Cell):
+                bound.value = Value(self.math.fresh("u"))
+        if _spins(node):
+            self.uses_locks = True
+        exits = self.frame.exits
+        outer_exits = (exits.broken, exits.continued)
+        exits.broken = exits.continued = 0
+        added = len(self.guards)
+        entry, left = self.active, 0
+        outer_log = self._log
+        log: dict[Cell, Value] = {}
+        self._log = log
+        site = self.site(node.span)
+        unknown_rounds = rounds = 0
+        most = self._most_unknown(node)
+        open_guard: Guard | None = None
+        self.loops.append((site, 0))
+        try:
+            while self.active:
+                self.loops[-1] = (site, rounds)
+                decision = Decision(self.active, 0)
+                if node.condition is not None and (node.form != "do" or rounds):
+                    decision = self.decide(node.condition)
+                elif node.condition is None and node.form == "range":
+                    guard = Guard(site, f"range {site.span}", True, Uniformity.BLOCK, None, True)
+                    decision = Decision(0, 0, (guard,), (replace(guard, holds=False),))
+                elif node.condition is None and rounds > most:
+                    break
+                going = self.active & ~decision.no
+                open_lanes = going & ~decision.yes
+                left |= self.active & ~going
+                self.active = going
+                if not going:
+                    break
+                if open_lanes:
+                    if unknown_rounds >= most:
+                        break
+                    unknown_rounds += 1
+                    guards = tuple(replace(g, loop=True) for g in decision.when_true)
+                    open_guard = max(guards, key=lambda g: list(Uniformity).index(g.uniformity))
+                    self.guards.extend(guards)
+                self.statement(node.body)
+                self.active |= exits.continued
+                exits.continued = 0
+                if node.step is not None and self.active:
+                    self.value(node.step)
+                rounds += 1
+                if rounds > ROUNDS or open_guard is None and rounds > most and self._guarded_leave(added):
+                    break
+        finally:
+            self.loops.pop()
+            self._log = outer_log
+            if outer_log is not None:
+                for cell, value in log.items():
+                    outer_log.setdefault(cell, value)
+        self.active |= left | exits.broken
+        self.active &= entry
+        del self.guards[added:]
+        exits.broken, exits.continued = outer_exits
+        if open_guard is not None or rounds > ROUNDS:
+            for cell, value in log.items():
+                cell.value = self._blurred(value, cell.value, cell, open_guard)
+        self.frame.scopes.pop()
+
+    def _guarded_leave(self, added: int) -> bool:
+        """Some lanes may have left this loop under a condition that is not known: it does not go on for ever."""
+        return any(g.leaves for g in self.guards[added:])
+
+    def _blurred(self, before: Value, after: Value, cell: Cell, guard: Guard | None) -> Value:
+        """A variable after a number of rounds that is not known."""
+        if before == after:
+            return after
+        numbered = before.number is not None or after.number is not None or _countable(cell.type)
+        merged = self.joined(before, after, guard)
+        if numbered and merged.number is None and not merged.places and not is_float(cell.type.name):
+            spread = Uniformity.BLOCK
+            for value in (before, after):
+                kind = self.spread_of(value)
+                spread = kind if kind is not Uniformity.BLOCK else spread
+            uniform = spread is Uniformity.BLOCK and (guard is None or guard.uniformity is Uniformity.BLOCK)
+            return replace(merged, number=self.math.fresh("u" if uniform else "~"))
+        return merged
+
+    def _most_unknown(self, node: ir.Loop) -> int:
+        for inner in ir.walk(node.body):
+            if isinstance(inner, ir.Call):
+                name = _called(inner)
+                if name in MEETINGS and not name.startswith("__shfl") or SYNCHRONISING.search(name):
+                    return MEETING_ROUNDS
+        return UNKNOWN_ROUNDS
+
+    # ---------------------------------------------------------------------------------------------------------- switches
+
+    def _switch(self, node: ir.Switch) -> None:
+        exits = self.frame.exits
+        outer = exits.broken
+        exits.broken = 0
+        entry = self.active
+        self.value(node.subject)
+        matched = 0
+        falling = 0
+        added = len(self.guards)
+        unknown = False
+        default: ir.Case | None = None
+        ended = 0
+        for case in node.cases:
+            if not case.labels:
+                default = case
+                continue
+            decision = Decision(0, entry)
+            for label in case.labels:
+                self.active = entry
+                one = self.decide(ir.Binary(label.span, "==", node.subject, label))
+                decision = Decision(
+                    decision.yes | one.yes,
+                    decision.no & one.no,
+                    (*decision.when_true, *one.when_true)[:1],
+                    (*decision.when_false, *one.when_false)[:1],
+                )
+            open_lanes = entry & ~decision.yes & ~decision.no
+            lanes = (entry & ~decision.no & ~matched) | falling
+            matched |= decision.yes
+            if open_lanes:
+                unknown = True
+                self.guards.extend(decision.when_true)
+            self.active = lanes
+            self._bodies(case.body, unknown)
+            falling = 0 if open_lanes else self.active
+            ended |= self.active
+            del self.guards[added:]
+        if default is not None:
+            self.active = (entry & ~matched) | falling
+            self._bodies(default.body, unknown)
+            ended |= self.active
+            del self.guards[added:]
+        else:
+            ended |= entry & ~matched
+        self.active = (ended | exits.broken) & ~exits.done & entry
+        if unknown:
+            self.active = entry & ~exits.done
+        exits.broken = outer
+
+    def _bodies(self, body: Sequence[ir.Stmt], unknown: bool) -> None:
+        """What a case leaves in variables is one of several when the subject is not known."""
+        outer = self._log
+        log: dict[Cell, Value] = {}
+        if unknown:
+            self._log = log
+        done = self.frame.exits.done
+        self.frame.scopes.append({})
+        for statement in body:
+            self.statement(statement)
+        self.frame.scopes.pop()
+        if unknown:
+            self.frame.exits.done = done
+            self._log = outer
+            for cell, value in log.items():
+                if outer is not None:
+                    outer.setdefault(cell, value)
+                kept, self.active = self.active, self.full
+                cell.value = self._blurred(value, cell.value, cell, None)
+                self.active = kept
+
+    def _preprocessed(self, node: ir.PreprocIf) -> None:
+        site = self.site(node.span)
+        start = self.active
+        texts = [text for text, _ in node.branches]
+        for position, (_, block) in enumerate(node.branches):
+            self.active = start
+            added = len(self.guards)
+            for k, text in enumerate(texts[: position + 1]):
+                self.guards.append(Guard(site, f"#if {text}", k == position, Uniformity.BLOCK))
+            names = self.frame.scopes[-1]
+            for statement in block.body:
+                self.statement(statement)
+            del self.guards[added:]
+            self.frame.scopes[-1] = names
+        self.active = start & ~self.frame.exits.done
+
+
+def _called(node: ir.Call) -> str:
+    callee = node.callee
+    return bare(callee.name) if isinstance(callee, ir.Name | ir.Member) else ""
+
+
+def _spins(node: ir.Loop) -> bool:
+    """A loop that waits for another thread: it polls an atomic or a volatile place."""
+    parts: Iterator[ir.Expr | ir.Stmt] = iter((node.condition,)) if node.condition is not None else iter(())
+    for part in parts:
+        if any(isinstance(n, ir.Call) and is_atomic(_called(n)) for n in ir.walk(part)):
+            return True
+        empty = isinstance(node.body, ir.Block) and not node.body.body
+        if empty and any(isinstance(n, ir.Index | ir.Deref | ir.Call) for n in ir.walk(part)):
+            return True
+    return any(
+        isinstance(n, ir.Call) and _called(n) in ("atomicCAS", "atomicExch", "compare_exchange_strong")
+        for n in ir.walk(node.body)
+    )
+
+
+def _countable(type_: ir.TypeRef) -> bool:
+    return not type_.pointer and not type_.dims and is_scalar(type_) and not is_float(type_.name)
