@@ -1,0 +1,93 @@
+"""Uses of what has ended: what the rules about lifetimes share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.finding import Confidence, Related, RuleInput
+from stitchcuda.analysis.findings.race import exclusive
+from stitchcuda.analysis.order.timeline import Certainty, Condition, Released, Stale, Timeline
+
+KINDS = {"memory": "the memory", "stream": "stream", "event": "event", "graph": "the graph", "exec": "the graph"}
+
+
+def stale_uses(given: RuleInput, *, again: bool) -> Iterator[tuple[Stale, Confidence]]:
+    """Calls that name what was released before: further releases (`again`), or uses."""
+    for stale in given.timeline.stale:
+        function = given.program.functions.get(stale.site.function)
+        if stale.again is not again or function is None or function.language == "python":
+            continue
+        if not _apart(given.timeline, stale):
+            yield stale, _confidence(given.timeline, stale)
+
+
+def _apart(line: Timeline, stale: Stale) -> bool:
+    """The two calls stand on opposite sides of one decision."""
+    if stale.op is not None and stale.released.op is not None:
+        return exclusive(line, line.ops[stale.released.op], line.ops[stale.op])
+    taken = {c.text: c.taken for c in stale.released.conditions if c.text}
+    return any(c.text in taken and taken[c.text] != c.taken for c in stale.conditions)
+
+
+def _confidence(line: Timeline, stale: Stale) -> Confidence:
+    """Certain when every path that leads to the call released it before."""
+    if not stale.certain:
+        return Confidence.POSSIBLE
+    if stale.released.sure:
+        return Confidence.CERTAIN if _touches(line, stale) else Confidence.LIKELY
+    known = {_decision(c) for c in stale.released.conditions}
+    own = [c for c in stale.conditions if _decision(c) not in known]
+    return (
+        Confidence.POSSIBLE if own else Confidence.LIKELY
+    )  # under a condition of its own: that both hold is not proved
+
+
+def _decision(condition: Condition) -> tuple[object, ...]:
+    return condition.site, condition.text, condition.taken
+
+
+def _touches(line: Timeline, stale: Stale) -> bool:
+    """Not only on some readings of what the call does."""
+    if stale.op is None or stale.buffer is None:
+        return True
+    mine = [a for a in line.ops[stale.op].accesses if a.buffer == stale.buffer]
+    return any(a.certainty is Certainty.MUST for a in mine)
+
+
+def thing(line: Timeline, stale: Stale) -> str:
+    """What was released, in words: "`dX`", "event `done`"."""
+    if stale.kind == "memory":
+        return f"`{stale.name}`" if stale.name else "the memory"
+    return (
+        f"{KINDS[stale.kind]} `{stale.name}`" if stale.name and stale.kind in ("stream", "event") else KINDS[stale.kind]
+    )
+
+
+def ended(released: Released) -> str:
+    """How something ended: "released by `cudaFree`"."""
+    if not released.how:
+        return "gone at the end of its scope"
+    if "Destroy" in released.how:
+        return f"destroyed by `{released.how}`"
+    return f"released by `{released.how}`"
+
+
+def places(line: Timeline, stale: Stale) -> tuple[Related, ...]:
+    """The release, the calls that led to both, and where it was made."""
+    released = stale.released
+    made: tuple[Related, ...] = ()
+    if stale.buffer is not None:
+        made = wording.allocation(line.buffers[stale.buffer])
+    related = (
+        Related(released.site, f"{thing(line, stale)} is {ended(released)} here"),
+        *(Related(site, "called from here") for site in reversed(stale.calls)),
+        *(Related(site, "called from here") for site in reversed(released.calls)),
+        *made,
+    )
+    return wording.distinct(related, stale.site)
+
+
+def under(conditions: tuple[Condition, ...]) -> str:
+    """The branch decisions on the way to a place, as written."""
+    return " && ".join(c.text if c.taken else f"!({c.text})" for c in conditions if c.text)

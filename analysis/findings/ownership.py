@@ -1,0 +1,420 @@
+"""Who owns what a function allocates, along every way through it, also those that errors take.
+
+The Timeline follows the paths on which CUDA calls succeed. What becomes of an allocation when one fails is a question
+about one function's text: which of its local variables hold what they were given, at each of its ends. Everything that
+is not understood (a pointer that is stored, captured, or handed to code that may keep it) ends the tracking.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from stitchcuda.analysis.findings.handing import Handing
+from stitchcuda.analysis.program.ir import (
+    AddressOf,
+    Api,
+    ApiKind,
+    Assign,
+    Binary,
+    Call,
+    Cast,
+    Conditional,
+    Const,
+    Construct,
+    Deref,
+    Expr,
+    Function,
+    Index,
+    InitList,
+    Lambda,
+    Launch,
+    Member,
+    Name,
+    New,
+    Program,
+    Site,
+    Span,
+    Unary,
+    children,
+    walk,
+)
+
+MAKES = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.STREAM_CREATE, ApiKind.EVENT_CREATE})
+ENDS = {
+    ApiKind.FREE: "ptr", ApiKind.HOST_FREE: "ptr", ApiKind.STREAM_DESTROY: "stream", ApiKind.EVENT_DESTROY: "event",
+}  # fmt: skip
+SUCCESS = ("cudaSuccess", "CUDA_SUCCESS")
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """On a way through the function, what a variable holds is neither released nor handed on."""
+
+    name: str
+    made: Site
+    how: str  # the call that made it
+    at: Site  # where it is lost: the statement that leaves, or the call that makes the next one
+    again: bool  # the variable is given the next one
+
+
+@dataclass(frozen=True, slots=True)
+class Twice:
+    """On a way through the function, a variable is released twice."""
+
+    name: str
+    first: Site
+    site: Site
+    how: str
+
+
+@dataclass(frozen=True)
+class Ways:
+    """What the ways through one function come to."""
+
+    lost: tuple[Lost, ...] = ()
+    released_twice: tuple[Twice, ...] = ()
+    released: frozenset[str] = frozenset()  # variables that some way releases or hands on
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of a variable: "held", "freed", "null" or "gone" (nobody knows)."""
+
+    state: str
+    span: Span = (0, 0)
+    how: str = ""
+
+
+NULL, GONE = Held("null"), Held("gone")
+Fact: TypeAlias = tuple[bool, frozenset[str]]  # of a condition: which way, and the names it depends on
+
+
+@dataclass
+class Path:
+    """One group of ways to a point."""
+
+    variables: dict[str, Held] = field(default_factory=dict)
+    facts: dict[str, Fact] = field(default_factory=dict)
+    pending: dict[str, tuple[frozenset[str], bool | None]] = field(default_factory=dict)  # status -> what it is about
+
+    def copy(self) -> Path:
+        return Path(dict(self.variables), dict(self.facts), dict(self.pending))
+
+    def key(self) -> object:
+        return (
+            frozenset(self.variables.items()), frozenset((k, v[0]) for k, v in self.facts.items()),
+            frozenset(self.pending.items()),
+        )  # fmt: skip
+
+
+class Owner:
+    """Evaluates expressions of one function for what they do to its variables."""
+
+    def __init__(self, program: Program, function: Function, names: frozenset[str]) -> None:
+        self.function = function
+        self.names = names
+        self.handing = Handing(program, function)
+        self.lost: dict[tuple[str, Span], Lost] = {}
+        self.twice: dict[Span, Twice] = {}
+        self.released: set[str] = set()
+
+    def site(self, span: Span) -> Site:
+        return Site(self.function.uid, self.function.path, span)
+
+    # ------------------------------------------------------------------------------------------------------ expressions
+
+    def visit(self, expr: Expr, path: Path) -> bool:
+        """The effects of an expression; False when it does not return."""
+        match expr:
+            case Api():
+                return self._api(expr, path)
+            case Launch() | Const() | Name():
+                return all(self.visit(c, path) for c in children(expr) if not isinstance(c, Name))  # type: ignore[arg-type]
+            case Call():
+                return self._call(expr, path)
+            case Assign(target=target, value=value):
+                return self.assign(target, value, path)
+            case Construct() | InitList() | New():
+                alive = all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
+                self._leaves(children(expr), path)
+                return alive
+            case Lambda():
+                return True
+            case AddressOf(operand=Name(name=name)) if name in self.names:
+                self._gone(name, path)
+                return True
+            case Conditional(condition=condition, then=then, otherwise=otherwise):
+                alive = self.visit(condition, path)
+                self.visit(then, path)
+                self.visit(otherwise, path)
+                return alive
+        return all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
+
+    def assign(self, target: Expr, value: Expr, path: Path) -> bool:
+        """A variable or something else is given a value."""
+        alive = self.visit(value, path)
+        made = made_in(value) & self.names
+        self._leaves([value], path)
+        if not isinstance(target, Name):
+            return alive and self.visit(target, path)
+        name = target.name
+        self.changed(name, path)
+        if name in self.names:
+            path.variables[name] = NULL if is_null(value) else GONE
+        elif made or isinstance(value, Api):
+            path.pending[name] = (frozenset(made), _polarity(value))
+        return alive
+
+    def changed(self, name: str, path: Path) -> None:
+        """What was known of conditions about the name holds no more."""
+        path.facts = {k: v for k, v in path.facts.items() if name not in v[1]}
+        path.pending.pop(name, None)
+
+    def _api(self, expr: Api, path: Path) -> bool:
+        out = _out_name(expr)
+        for role, value in expr.roles:
+            if not (role == "out" and out is not None) and not isinstance(bare(value), Name):
+                self.visit(value, path)
+        if expr.kind in MAKES and out in self.names:
+            assert out is not None
+            known = path.variables.get(out, GONE)
+            if known.state == "held":
+                self.lose(out, known, expr.span, again=True)
+            self.changed(out, path)
+            path.variables[out] = Held("held", expr.span, expr.name)
+        elif out is not None and out in self.names:
+            self._gone(out, path)
+        elif expr.kind in ENDS:
+            target = expr.role(ENDS[expr.kind]) or expr.role("ptr")
+            written = bare(target) if target is not None else None
+            if isinstance(written, Name) and written.name in self.names:
+                self._release(written.name, expr.span, expr.name, path)
+        elif expr.kind is ApiKind.RESET:
+            for name in list(path.variables):
+                self._gone(name, path)
+        return True
+
+    def _release(self, name: str, span: Span, how: str, path: Path) -> None:
+        known = path.variables.get(name, GONE)
+        self.released.add(name)
+        if known.state == "null":
+            return
+        if known.state == "freed" and known.span != span:
+            self.twice.setdefault(span, Twice(name, self.site(known.span), self.site(span), how))
+        path.variables[name] = Held("freed", span, how)
+
+    def _call(self, expr: Call, path: Path) -> bool:
+        parts = [expr.callee.base] if isinstance(expr.callee, Member) else []
+        alive = all(self.visit(p, path) for p in parts)
+        for position, arg in enumerate(expr.args):
+            written = bare(arg)
+            name = written.name if isinstance(written, Name) else None
+            if name not in self.names or name is None:
+                alive = self.visit(arg, path) and alive
+                if not isinstance(arg, Api):
+                    self._handed(expr, position, list(flowing(arg)), path)
+            else:
+                self._handed(expr, position, [name], path)
+        return alive and not self.handing.never_returns(expr)
+
+    def _handed(self, expr: Call, position: int, names: list[str], path: Path) -> None:
+        """Variables whose value goes into a call."""
+        for name in names:
+            if name not in self.names:
+                continue
+            does = self.handing.of(expr, position)
+            if does == "releases":
+                self._release(name, expr.span, self.handing.name_of(expr), path)
+            elif does != "uses":
+                self._gone(name, path)
+
+    def _leaves(self, exprs: Iterator[object] | list[Expr], path: Path) -> None:
+        """The value of a variable goes somewhere else."""
+        for expr in exprs:
+            for name in flowing(expr):  # type: ignore[arg-type]
+                if name in self.names:
+                    self._gone(name, path)
+
+    def _gone(self, name: str, path: Path) -> None:
+        if path.variables.get(name, GONE).state == "held":
+            self.released.add(name)
+        path.variables[name] = GONE
+
+    def hand_back(self, value: Expr, path: Path) -> None:
+        """What a function returns belongs to its caller."""
+        self._leaves([value], path)
+
+    def lose(self, name: str, held: Held, at: Span, *, again: bool = False) -> None:
+        """What a variable holds is out of reach from here on."""
+        key = (name, held.span)
+        known = self.lost.get(key)
+        if known is None or at < known.at.span:
+            self.lost[key] = Lost(name, self.site(held.span), held.how, self.site(at), again)
+
+    # ------------------------------------------------------------------------------------------------------- conditions
+
+    def branch(self, condition: Expr, path: Path, leaves: bool | None = None) -> tuple[list[Path], list[Path]]:
+        """The paths on which the condition is true and on which it is false. `leaves`: the side that leaves the
+        function at once, by which a test is known to be one for an error."""
+        match condition:
+            case Unary(op="!" | "not", operand=operand):
+                yes, no = self.branch(operand, path, None if leaves is None else not leaves)
+                return no, yes
+            case Cast(operand=operand):
+                return self.branch(operand, path, leaves)
+            case Binary(op="&&" | "and", left=left, right=right):
+                yes, no = self.branch(left, path, leaves if leaves is False else None)
+                for p in yes[:]:
+                    yes.remove(p)
+                    more, less = self.branch(right, p, leaves if leaves is False else None)
+                    yes, no = yes + more, no + less
+                return yes, no
+            case Binary(op="||" | "or", left=left, right=right):
+                yes, no = self.branch(left, path, leaves if leaves is True else None)
+                for p in no[:]:
+                    no.remove(p)
+                    more, less = self.branch(right, p, leaves if leaves is True else None)
+                    yes, no = yes + more, no + less
+                return yes, no
+            case Const(value=value):
+                return ([path], []) if value else ([], [path])
+            case Binary(op="==" | "!=" as op, left=left, right=right) if is_success(left) or is_success(right):
+                yes, no = self._status(right if is_success(left) else left, path, op == "!=")
+                return yes, no
+            case Binary(op="==" | "!=" as op, left=left, right=right) if is_null(left) or is_null(right):
+                tested = right if is_null(left) else left
+                yes, no = self.branch(tested, path, None if leaves is None else leaves != (op == "=="))
+                return (no, yes) if op == "==" else (yes, no)
+            case Name(name=name) if name in self.names:
+                state = path.variables.get(name, GONE).state
+                if state in ("held", "freed"):
+                    return [path], []
+                if state == "null":
+                    return [], [path]
+            case Api():
+                return self._status(condition, path, True)
+            case Name(name=name) if name in path.pending:
+                made, failed = path.pending[name]
+                return self._by_status(made, failed if failed is not None else leaves, path)
+        return self._plain(condition, path, leaves)
+
+    def _status(self, status: Expr, path: Path, failed: bool) -> tuple[list[Path], list[Path]]:
+        """A status is compared with success; `failed`: the side on which the call did not succeed."""
+        if not self.visit(status, path):
+            return [], []
+        made = made_in(status)
+        written = bare(status)
+        if isinstance(written, Assign) and isinstance(written.target, Name):
+            made |= path.pending.get(written.target.name, (frozenset(), None))[0]
+        elif isinstance(written, Name):
+            made |= path.pending.get(written.name, (frozenset(), None))[0]
+        return self._by_status(made, failed, path)
+
+    def _by_status(self, made: frozenset[str], failed: bool | None, path: Path) -> tuple[list[Path], list[Path]]:
+        """The calls that made these variables succeeded on the one side only."""
+        yes, no = path.copy(), path
+        for side, taken in ((yes, True), (no, False)):
+            for name in made & self.names:
+                if side.variables.get(name, GONE).state == "held" and (failed is None or failed is taken):
+                    side.variables[name] = NULL if failed is taken else GONE
+        return [yes], [no]
+
+    def _plain(self, condition: Expr, path: Path, leaves: bool | None) -> tuple[list[Path], list[Path]]:
+        if not self.visit(condition, path):
+            return [], []
+        made = made_in(condition)
+        if made:  # `if (!ok(cudaMalloc(&p)))`: the side that leaves is the one on which it failed
+            return self._by_status(made, leaves, path)
+        nodes = list(walk(condition))
+        if any(isinstance(n, Call | Api | Assign | Launch) for n in nodes):
+            return [path.copy()], [path]
+        shape = _shape(condition)
+        known = path.facts.get(shape)
+        if known is not None:
+            return ([path], []) if known[0] else ([], [path])
+        names = frozenset(n.name for n in nodes if isinstance(n, Name))
+        yes, no = path.copy(), path
+        yes.facts[shape], no.facts[shape] = (True, names), (False, names)
+        return [yes], [no]
+
+
+def bare(expr: Expr) -> Expr:
+    """Without casts."""
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return expr
+
+
+def is_null(expr: Expr) -> bool:
+    written = bare(expr)
+    return (isinstance(written, Const) and written.value in (None, 0) and written.value is not False) or (
+        isinstance(written, Name) and written.name == "NULL"
+    )
+
+
+def is_success(expr: Expr) -> bool:
+    written = bare(expr)
+    return isinstance(written, Name) and written.name.rsplit("::", 1)[-1] in SUCCESS
+
+
+def _out_name(expr: Api) -> str | None:
+    """The variable whose address the call gets to put its result into."""
+    out = expr.role("out")
+    written = bare(out) if out is not None else None
+    if isinstance(written, AddressOf) and isinstance(written.operand, Name):
+        return written.operand.name
+    return None
+
+
+def made_in(expr: Expr) -> frozenset[str]:
+    """The variables that calls in an expression allocate."""
+    names = (_out_name(n) for n in walk(expr) if isinstance(n, Api) and n.kind in MAKES)
+    return frozenset(n for n in names if n is not None)
+
+
+def _polarity(value: Expr) -> bool | None:
+    """Of a status kept in a variable: whether the variable is true when the call failed."""
+    written = bare(value)
+    if isinstance(written, Api):
+        return True
+    if isinstance(written, Binary) and (is_success(written.left) or is_success(written.right)):
+        return written.op == "!="
+    return None
+
+
+def flowing(expr: Expr) -> Iterator[str]:
+    """The variables whose value an expression may pass on as it is, or moved by an offset."""
+    match expr:
+        case Name(name=name):
+            yield name
+        case Cast(operand=operand):
+            yield from flowing(operand)
+        case Binary(op="+" | "-", left=left, right=right) | Binary(op=",", left=left, right=right):
+            yield from flowing(left)
+            yield from flowing(right)
+        case Conditional(then=then, otherwise=otherwise):
+            yield from flowing(then)
+            yield from flowing(otherwise)
+        case AddressOf(operand=Index(base=base)):
+            yield from flowing(base)
+        case AddressOf(operand=Deref(operand=operand)):
+            yield from flowing(operand)
+        case Assign(value=value):
+            yield from flowing(value)
+        case InitList(items=items):
+            for item in items:
+                yield from flowing(item)
+        case Construct(args=args):
+            for arg in args:
+                yield from flowing(arg)
+
+
+def _shape(expr: Expr) -> str:
+    """An expression without its positions."""
+    parts = []
+    for node in walk(expr):
+        detail = getattr(node, "name", getattr(node, "op", getattr(node, "value", "")))
+        parts.append(f"{type(node).__name__}:{detail if isinstance(detail, str | int | float) else ''}")
+    return " ".join(parts)

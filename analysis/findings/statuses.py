@@ -1,0 +1,185 @@
+"""What becomes of the statuses that CUDA calls return: which of them nobody looks at."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stitchcuda.analysis.program.ir import (
+    Api,
+    ApiKind,
+    Assign,
+    Binary,
+    Block,
+    Call,
+    Cast,
+    Declare,
+    Evaluate,
+    Expr,
+    Function,
+    Launch,
+    Loop,
+    Member,
+    Name,
+    Opaque,
+    Program,
+    Span,
+    Stmt,
+    walk,
+)
+
+_ASKS = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
+_NO_STATUS = _ASKS | {"cudaGetErrorString", "cudaGetErrorName", "cudaCreateChannelDesc", "cuGetErrorString"}
+_NAMED_SO = re.compile(r"check|err|assert|last", re.IGNORECASE)  # functions that are not here and may ask
+_DEPTH = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A call whose status nobody looks at. `how` is "statement", "variable" or "launch"."""
+
+    span: Span
+    name: str
+    how: str
+    variable: str = ""
+
+
+def dropped_in(program: Program, uid: str) -> tuple[Dropped, ...]:
+    """The calls of one function whose status is dropped, in source order."""
+    function = program.functions.get(uid)
+    if function is None or function.body is None or function.language == "python":
+        return ()
+    if function.space != "host" or function.name.startswith("~"):
+        return ()
+    nodes = list(walk(function.body))
+    asks = _asks_at(program, nodes)
+    asked = max(asks, default=-1)
+    looks = _last_look(program, function, nodes)
+    launches = sorted(n.span[0] for n in nodes if isinstance(n, Launch))
+    alone = {id(call) for node in nodes for call in _alone(node)}
+    one_by_one = any(isinstance(n, Api) and id(n) not in alone and _has_status(n) for n in nodes)
+    out = []
+    for node in nodes:
+        for call in _alone(node):
+            if _has_status(call) and not _covered(call.span[0], asks, launches if one_by_one else []):
+                out.append(Dropped(call.span, call.name, "statement"))
+        if isinstance(node, Evaluate) and isinstance(node.expr, Launch) and node.span[0] > max(asked, looks):
+            kernel = node.expr.kernel
+            out.append(Dropped(node.expr.span, kernel.name if isinstance(kernel, Name) else "the kernel", "launch"))
+    out += _kept_only(nodes)
+    return tuple(sorted(set(out), key=lambda d: d.span))
+
+
+def _alone(node: Expr | Stmt) -> Iterator[Api]:
+    """Calls that are a statement, or a part of one of which nothing comes."""
+    if not isinstance(node, Evaluate):
+        return
+    stack = [node.expr]
+    while stack:
+        expr = stack.pop()
+        if isinstance(expr, Binary) and expr.op == ",":
+            stack += [expr.left, expr.right]
+        elif isinstance(expr, Api):
+            yield expr
+
+
+def _has_status(call: Api) -> bool:
+    cuda = call.name.startswith(("cuda", "cu")) and not call.name.startswith("cudaGetErr")
+    plain = not {"library", "returns", "cooperative"} & call.flags
+    return cuda and plain and call.name not in _NO_STATUS and call.name[:2] == "cu" and _is_api(call.name)
+
+
+def _is_api(name: str) -> bool:
+    rest = name.removeprefix("cuda") if name.startswith("cuda") else name.removeprefix("cu")
+    return bool(rest) and rest[0].isupper()
+
+
+def _covered(at: int, asks: list[int], launches: list[int]) -> bool:
+    """A later question for the latest error covers the call. Where calls are checked one by one, the question behind a
+    launch is about the launch."""
+    following = next((a for a in asks if a > at), None)
+    return following is not None and not any(at < launch < following for launch in launches)
+
+
+def _asks_at(program: Program, nodes: list[Expr | Stmt]) -> list[int]:
+    """Where the function asks for the latest error, itself or through what it calls. A loop asks again, in its next round,
+    for what comes later in it."""
+    asks = [node.span[0] for node in nodes if _asks(program, node, _DEPTH)]
+    if asks:
+        for node in nodes:
+            if isinstance(node, Loop) and any(node.span[0] <= a < node.span[1] for a in asks):
+                asks.append(node.span[1])
+    return sorted(set(asks))
+
+
+def _asks(program: Program, node: Expr | Stmt, depth: int) -> bool:
+    if isinstance(node, Api):
+        return node.name in _ASKS
+    if not isinstance(node, Call) or depth == 0:
+        return False
+    name = node.callee.name if isinstance(node.callee, Name | Member) else ""
+    short = name.rsplit("::", 1)[-1]
+    uids = program.by_name.get(short, ())
+    if not uids:
+        has_call = any(isinstance(a, Api) for a in node.args)
+        return bool(_NAMED_SO.search(short)) and not has_call
+    bodies = [program.functions[u].body for u in uids]
+    return any(_asks(program, n, depth - 1) for b in bodies if b is not None for n in walk(b))
+
+
+def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -> int:
+    """Where the function last looks at the status of a call that waits or copies, which also tells of launches."""
+    alone = {id(call) for node in nodes for call in _alone(node)}
+    tells = [
+        n.span[0]
+        for n in nodes
+        if isinstance(n, Api)
+        and id(n) not in alone
+        and n.kind in (ApiKind.DEVICE_SYNC, ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC, ApiKind.COPY)
+    ]
+    if program.callers.get(function.uid):
+        return max([n.span[1] for n in nodes])  # the caller may look
+    return max(tells, default=-1)
+
+
+def _kept_only(nodes: list[Expr | Stmt]) -> Iterator[Dropped]:
+    """Statuses that are kept in a variable which is given the next one, or goes out of scope, before anything reads it."""
+    names = {
+        n.name for n in nodes if isinstance(n, Declare) and n.type.name in ("cudaError_t", "cudaError", "CUresult")
+    }
+    for name in names:
+        writes = {id(n.target) for n in nodes if isinstance(n, Assign) and not n.op and isinstance(n.target, Name)}
+        used = [n for n in nodes if isinstance(n, Name) and n.name == name and id(n) not in writes]
+        if any(isinstance(n, Opaque) for n in nodes):
+            return
+        for block in nodes:
+            if isinstance(block, Block):
+                yield from _overwritten(block, name, used)
+        if not used:
+            for node in nodes:
+                made = _given_to(node, name)
+                if made is not None:
+                    yield Dropped(made.span, made.name, "variable", name)
+
+
+def _overwritten(block: Block, name: str, used: list[Name]) -> Iterator[Dropped]:
+    for first, second in zip(block.body, block.body[1:], strict=False):
+        made, following = _given_to(first, name), _given_to(second, name)
+        if made is None or following is None:
+            continue
+        if not any(first.span[0] <= n.span[0] < second.span[1] for n in used):
+            yield Dropped(made.span, made.name, "variable", name)
+
+
+def _given_to(node: Expr | Stmt, name: str) -> Api | None:
+    """The call whose status the statement puts into the variable."""
+    value: Expr | None = None
+    if isinstance(node, Declare) and node.name == name:
+        value = node.init
+    elif isinstance(node, Evaluate) and isinstance(node.expr, Assign) and not node.expr.op:
+        target = node.expr.target
+        value = node.expr.value if isinstance(target, Name) and target.name == name else None
+    while isinstance(value, Cast):
+        value = value.operand
+    return value if isinstance(value, Api) and _has_status(value) else None

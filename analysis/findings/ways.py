@@ -1,0 +1,272 @@
+"""The ways through a function: its statements, followed for what becomes of the variables that own something."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.findings.ownership import MAKES, NULL, Owner, Path, Ways, made_in
+from stitchcuda.analysis.program.ir import (
+    Api,
+    Block,
+    Break,
+    Call,
+    Const,
+    Continue,
+    Declare,
+    Evaluate,
+    Expr,
+    Function,
+    Goto,
+    If,
+    InitList,
+    Label,
+    Lambda,
+    Loop,
+    Name,
+    PreprocIf,
+    Program,
+    Return,
+    Span,
+    Stmt,
+    Switch,
+    Throw,
+    Try,
+    walk,
+)
+
+MAX_PATHS = 48
+MAX_NODES = 6_000
+_HANDLES = frozenset({"cudaStream_t", "cudaEvent_t", "CUstream", "CUevent", "CUdeviceptr"})
+NOTHING = Ways()
+
+
+class TooMany(Exception):
+    """The function has more ways than are worth following; caught here."""
+
+
+def ways_through(program: Program, uid: str) -> Ways:
+    """What the ways through a function come to; kept while it is asked for."""
+    function = program.functions.get(uid)
+    if function is None or function.body is None or function.language == "python" or function.space != "host":
+        return NOTHING
+    known = _memo.get(id(function.body))
+    if known is not None and known[0] is function and known[1] is program:
+        return known[2]
+    if len(_memo) > _LIMIT:
+        _memo.clear()
+    found = _look(program, function)
+    _memo[id(function.body)] = (function, program, found)
+    return found
+
+
+_memo: dict[int, tuple[Function, Program, Ways]] = {}
+_LIMIT = 2_000
+
+
+def _look(program: Program, function: Function) -> Ways:
+    assert function.body is not None
+    nodes = list(walk(function.body))
+    if len(nodes) > MAX_NODES or not any(isinstance(n, Api) and n.kind in MAKES for n in nodes):
+        return NOTHING
+    names = _candidates(nodes)
+    if not names:
+        return NOTHING
+    walker = _Walker(program, function, names)
+    try:
+        walker.run(function.body)
+    except TooMany:
+        return NOTHING
+    owner = walker.owner
+    lost = tuple(x for x in owner.lost.values() if x.name in owner.released)
+    return Ways(lost, tuple(owner.twice.values()), frozenset(owner.released))
+
+
+def _candidates(nodes: list[Expr | Stmt]) -> frozenset[str]:
+    """Local pointers and handles: declared once, not captured by a lambda."""
+    declared: dict[str, int] = {}
+    captured: set[str] = set()
+    for node in nodes:
+        if isinstance(node, Declare):
+            owns = (node.type.pointer > 0 or node.type.name in _HANDLES) and not node.type.dims
+            fitting = owns and not node.static and not node.type.reference
+            declared[node.name] = declared.get(node.name, 0) + (1 if fitting else 2)
+        elif isinstance(node, Lambda):
+            captured |= {n.name for n in walk(node.body) if hasattr(n, "name") and isinstance(n.name, str)}
+    return frozenset(n for n, count in declared.items() if count == 1 and n not in captured)
+
+
+class _Walker:
+    def __init__(self, program: Program, function: Function, names: frozenset[str]) -> None:
+        self.owner = Owner(program, function, names)
+        self._main = function.name == "main"
+        self._breaks: list[list[Path]] = []
+        self._continues: list[list[Path]] = []
+        self._declared: list[set[str]] = []  # by open loop: the variables that its body declares
+        self._jumps: dict[str, list[Path]] = {}
+
+    def run(self, body: Block) -> None:
+        for path in self._statement(body, [Path()]):
+            self._end(path, (max(body.span[0], body.span[1] - 1), body.span[1]))
+
+    def _end(self, path: Path, at: Span) -> None:
+        """The function ends here; the end of `main` releases everything."""
+        if not self._main:
+            self._lose(path, self.owner.names, at)
+
+    def _lose(self, path: Path, names: set[str] | frozenset[str], at: Span) -> None:
+        for name in sorted(names):
+            held = path.variables.get(name)
+            if held is not None and held.state == "held":
+                self.owner.lose(name, held, at)
+
+    def _merged(self, paths: list[Path]) -> list[Path]:
+        kept = {p.key(): p for p in paths}
+        if len(kept) > MAX_PATHS // 2:
+            for path in kept.values():
+                path.facts.clear()
+            kept = {p.key(): p for p in kept.values()}
+        if len(kept) > MAX_PATHS:
+            raise TooMany
+        return list(kept.values())
+
+    def _statements(self, stmts: tuple[Stmt, ...], paths: list[Path]) -> list[Path]:
+        for stmt in stmts:
+            paths = self._statement(stmt, paths)
+        return paths
+
+    def _statement(self, stmt: Stmt, paths: list[Path]) -> list[Path]:
+        if not paths and not any(isinstance(n, Label) for n in walk(stmt)):
+            return []
+        match stmt:
+            case Block(body=body):
+                return self._merged(self._statements(body, paths))
+            case Evaluate(expr=expr):
+                return [p for p in paths if self.owner.visit(expr, p)]
+            case Declare():
+                return [p for p in paths if self._declare(stmt, p)]
+            case If():
+                return self._if(stmt, paths)
+            case Loop():
+                return self._loop(stmt, paths)
+            case Switch():
+                return self._switch(stmt, paths)
+            case Return(value=value):
+                for path in paths:
+                    if value is None or self.owner.visit(value, path):
+                        if value is not None:
+                            self.owner.hand_back(value, path)
+                            for name in made_in(value):
+                                path.variables[name] = NULL
+                        self._end(path, stmt.span)
+                return []
+            case Break() | Continue():
+                stack = self._breaks if isinstance(stmt, Break) else self._continues
+                if stack:
+                    for path in paths:
+                        if self._declared:
+                            self._lose(path, self._declared[-1], stmt.span)
+                    stack[-1] += paths
+                return []
+            case Goto(label=label):
+                self._jumps.setdefault(label, []).extend(paths)
+                return []
+            case Label(name=name):
+                return self._merged(paths + self._jumps.pop(name, []))
+            case Throw():
+                return []
+            case Try(body=body, final=final):
+                paths = self._statement(body, paths)
+                return paths if final is None else self._statement(final, paths)
+            case PreprocIf():
+                return self._preprocessor(stmt, paths)
+        return paths
+
+    def _declare(self, stmt: Declare, path: Path) -> bool:
+        name = stmt.name
+        if self._declared:
+            self._declared[-1].add(name)
+        self.owner.changed(name, path)
+        if stmt.init is None:
+            path.variables.pop(name, None)
+            return True
+        init = stmt.init.items[0] if isinstance(stmt.init, InitList) and len(stmt.init.items) == 1 else stmt.init
+        return self.owner.assign(Name(stmt.name_span, name), init, path)
+
+    def _if(self, stmt: If, paths: list[Path]) -> list[Path]:
+        if stmt.init is not None:
+            paths = self._statement(stmt.init, paths)
+        leaves = (
+            True if _leaves(stmt.then) else False if stmt.otherwise is not None and _leaves(stmt.otherwise) else None
+        )
+        yes: list[Path] = []
+        no: list[Path] = []
+        for path in paths:
+            some, others = self.owner.branch(stmt.condition, path, leaves)
+            yes, no = yes + some, no + others
+        after = self._statement(stmt.then, yes)
+        return self._merged(after + (no if stmt.otherwise is None else self._statement(stmt.otherwise, no)))
+
+    def _loop(self, stmt: Loop, paths: list[Path]) -> list[Path]:
+        if stmt.init is not None:
+            paths = self._statement(stmt.init, paths)
+        once = stmt.form == "do" and isinstance(stmt.condition, Const) and not stmt.condition.value
+        endless = stmt.form != "range" and (
+            stmt.condition is None or (isinstance(stmt.condition, Const) and bool(stmt.condition.value))
+        )
+        left: list[Path] = []
+        for _ in range(1 if once else 2):
+            self._breaks.append([])
+            self._continues.append([])
+            self._declared.append(set())
+            if stmt.condition is not None and stmt.form in ("for", "while"):
+                paths = [p for path in paths for p in self.owner.branch(stmt.condition, path)[0]]
+                for path in paths:
+                    path.facts.clear()
+            paths = self._statement(stmt.body, paths)
+            for path in paths:
+                if not once:
+                    self._lose(path, self._declared[-1], (max(stmt.span[0], stmt.span[1] - 1), stmt.span[1]))
+            declared = self._declared.pop()
+            left += self._breaks.pop()
+            paths = self._merged(paths + self._continues.pop())
+            for path in paths + left:
+                for name in declared:
+                    path.variables.pop(name, None)
+            if stmt.step is not None:
+                paths = [p for p in paths if self.owner.visit(stmt.step, p)]
+            if once and self._declared:
+                self._declared[-1] |= declared
+        return self._merged(left + ([] if endless else paths))
+
+    def _switch(self, stmt: Switch, paths: list[Path]) -> list[Path]:
+        self._breaks.append([])
+        paths = [p for p in paths if self.owner.visit(stmt.subject, p)]
+        flowing: list[Path] = []
+        for case in stmt.cases:
+            flowing = self._statements(case.body, [*flowing, *(p.copy() for p in paths)])
+        out = flowing + self._breaks.pop()
+        if all(case.labels for case in stmt.cases):
+            out += paths
+        return self._merged(out)
+
+    def _preprocessor(self, stmt: PreprocIf, paths: list[Path]) -> list[Path]:
+        out: list[Path] = []
+        for path in paths:
+            branches: list[tuple[str, Block | None]] = list(stmt.branches)
+            if not stmt.complete:
+                branches.append(("", None))
+            known = [b for b in branches if path.facts.get(f"#{b[0]}", (False,))[0]]
+            for text, block in known or [b for b in branches if f"#{b[0]}" not in path.facts]:
+                side = path.copy()
+                for other, _ in branches:
+                    side.facts[f"#{other}"] = (other == text, frozenset())
+                out += [side] if block is None else self._statement(block, [side])
+        return self._merged(out)
+
+
+def _leaves(stmt: Stmt) -> bool:
+    """The statement leaves the function, or what is around it, in any case."""
+    if isinstance(stmt, Block):
+        return bool(stmt.body) and _leaves(stmt.body[-1])
+    if isinstance(stmt, Evaluate):
+        callee = stmt.expr.callee if isinstance(stmt.expr, Call) else None
+        return getattr(callee, "name", "") in ("exit", "abort", "std::exit", "std::abort", "_exit")
+    return isinstance(stmt, Return | Goto | Throw | Break | Continue)

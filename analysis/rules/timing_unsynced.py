@@ -1,0 +1,196 @@
+"""A time is taken although the timed work may not have completed.
+
+## What
+
+- A host clock (`std::chrono`, `clock_gettime`, `gettimeofday`, `omp_get_wtime`, ...) is read before and after
+  asynchronous work, and nothing makes the host wait for that work before the second reading.
+- `cudaEventElapsedTime` is called and nothing waited for its events.
+
+Work that a later blocking copy or any other wait covers before the clock is read is fine, and so are intervals without
+device work.
+
+## Why
+
+Launches and asynchronous copies return at once (O2): the clock measures how long it takes to ask for the work, not how
+long the work takes. `cudaEventElapsedTime` of an event that is not complete fails with `cudaErrorNotReady` and leaves
+the time as it was (E4).
+
+## Example
+
+```cuda
+auto start = std::chrono::steady_clock::now();
+work<<<grid, block>>>(x);
+auto stop = std::chrono::steady_clock::now();  // work may just have started
+```
+
+## Use instead
+
+```cuda
+auto start = std::chrono::steady_clock::now();
+work<<<grid, block>>>(x);
+cudaDeviceSynchronize();
+auto stop = std::chrono::steady_clock::now();
+```
+
+When the cost of asking is what you want to know, say so: `// stitchcuda: ignore[timing-unsynced] time of the launch`.
+
+## Fix safety
+
+The fix waits for the stop event, or for the device, before the time is taken. The host stalls there, which is what the
+measurement needs; the numbers it prints change.
+
+## References
+
+Ordering rows E4, O2, C1, C3, W1, W2, W3.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from stitchcuda.analysis.findings import edits, wording
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.lifetimes import under
+from stitchcuda.analysis.findings.race import weaker
+from stitchcuda.analysis.order.timeline import Measurement, Memory, Op, Timeline
+from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site
+
+CODE = "timing-unsynced"
+_TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, ApiKind.COPY})
+# words by which programs say that the time of asking is what they measure
+_ON_PURPOSE = re.compile(r"launch|overhead|enqueue|submi[ts]|issue|dispatch|async|cpu", re.IGNORECASE)
+
+
+def check(given: RuleInput) -> Iterator[Finding]:
+    line = given.timeline
+    waited = _measured_with_wait(line)
+    for measured in line.measurements:
+        function = given.program.functions.get(measured.site.function)
+        if function is None or function.language == "python":
+            continue
+        if measured.events is not None:
+            yield from _events(given, measured)
+        else:
+            yield from _clock(given, measured, waited)
+
+
+def _events(given: RuleInput, measured: Measurement) -> Iterator[Finding]:
+    line = given.timeline
+    late = [op for op in line.ops if measured.running >> op.id & 1]
+    if not late or measured.unrecorded:
+        return
+    level = Confidence.CERTAIN
+    if all(measured.maybe >> op.id & 1 for op in late):
+        level = Confidence.POSSIBLE
+    if any(line.events[op.event].site is None for op in late if op.event is not None):
+        level = weaker(level, Confidence.LIKELY)
+    record = late[-1]
+    name = line.events[record.event].name if record.event is not None else ""
+    message = f"`{measured.api}` asks for the time of event `{name}` that may not have completed"
+    related = Related(record.site, f"event `{name}` is recorded here; nothing waits for it")
+    yield _finding(given, measured, level, message, (related,), record)
+
+
+def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, int]) -> Iterator[Finding]:
+    line = given.timeline
+    late = [op for op in line.ops if measured.running >> op.id & 1 and _is_timed(line, op)]
+    if not late:
+        return
+    level = Confidence.CERTAIN if all(op.certain for op in late) else Confidence.LIKELY
+    if all(measured.maybe >> op.id & 1 for op in late):
+        return  # something unknown may have waited: often it is there to do so
+    sure = [op for op in late if not measured.maybe >> op.id & 1]
+    mask = sum(1 << op.id for op in sure)
+    if mask & ~waited.get(measured.start, 0) == 0 or _timed_by_events(line, measured):
+        level = Confidence.POSSIBLE  # another time covers the work properly: this one is of the asking
+    if _named_on_purpose(given, measured):
+        level = Confidence.POSSIBLE
+    last = sure[-1]
+    message = (
+        f"`{measured.api}` reads the clock while {wording.operation(last)}{wording.on_stream(line, last)} may still be "
+        "running: the time leaves out what has not completed"
+    )
+    related = [Related(last.site, f"{wording.operation(last)} is issued here; nothing waits for it")]
+    if measured.start is not None:
+        related.append(Related(measured.start, "the time starts here"))
+    yield _finding(given, measured, level, message, tuple(related), last)
+
+
+def _is_timed(line: Timeline, op: Op) -> bool:
+    """Work whose time a program wants; a synchronous upload is over for the host when it returns (C1)."""
+    if op.kind not in _TIMED or op.graph is not None:
+        return False
+    if op.kind is not ApiKind.COPY:
+        return True
+    pageable = any(line.buffers[a.buffer].memory in (Memory.PAGEABLE, Memory.UNKNOWN) for a in op.accesses)
+    return op.asynchronous and not pageable
+
+
+def _measured_with_wait(line: Timeline) -> dict[Site | None, int]:
+    """By start of a measurement: the work that another reading, for which the host waited, covers."""
+    out: dict[Site | None, int] = {}
+    for measured in line.measurements:
+        if measured.events is None and measured.start is not None:
+            out[measured.start] = out.get(measured.start, 0) | (measured.since & ~measured.running)
+    return out
+
+
+def _timed_by_events(line: Timeline, measured: Measurement) -> bool:
+    """Events recorded within the interval take the time as well."""
+    return any(other.events is not None and other.since & measured.since for other in line.measurements)
+
+
+def _named_on_purpose(given: RuleInput, measured: Measurement) -> bool:
+    """The statement that takes the difference, or the one that reads the clock, says that it is about the asking."""
+    for site in (measured.site, measured.difference):
+        body = edits.body_of(given, site.function) if site is not None else None
+        if body is None or site is None:
+            continue
+        around = edits.statements(body, site.span)
+        if around and _ON_PURPOSE.search(_without_strings_of_checks(edits.statement_text(body, around[-1][0].span))):
+            return True
+    return False
+
+
+def _without_strings_of_checks(text: str) -> str:
+    """The statement without the names of CUDA's own functions."""
+    return re.sub(r"\bcuda\w+|\bstd::chrono::\w+", "", text)
+
+
+def _finding(
+    given: RuleInput, measured: Measurement, level: Confidence, message: str, related: tuple[Related, ...], last: Op
+) -> Finding:
+    path = tuple(Related(site, "called from here") for site in reversed(measured.calls))
+    return Finding(
+        CODE, Group.CORRECTNESS, Severity.WARNING, level, measured.site, message,
+        wording.distinct((*related, *path), measured.site), _fixes(given, measured, last), under(measured.conditions),
+    )  # fmt: skip
+
+
+def _fixes(given: RuleInput, measured: Measurement, last: Op) -> tuple[Fix, ...]:
+    """Wait for the stop event, or for the device, before the statement that takes the time."""
+    body = edits.body_of(given, measured.site.function)
+    around = edits.statements(body, measured.site.span) if body is not None else []
+    if body is None or not around:
+        return ()
+    place = around[-1][0].span
+    call, awaited = "cudaDeviceSynchronize()", "the device"
+    if measured.events is not None:
+        asked = edits.call_at(body, measured.site.span)
+        stop = asked.role("end_event") if isinstance(asked, Api) else None
+        if isinstance(stop, Name) and last.event == measured.events[1]:
+            call, awaited = f"cudaEventSynchronize({body.slice(stop.span)})", f"event `{stop.name}`"
+    line = edits.checked(body, call, place[0])
+    title = f"Wait for {awaited} before the time is taken (stalls the host until the work is done)"
+    return (Fix(title, (edits.before(body, place, [line]),), preferred=True),)
+
+
+RULE = Rule(
+    CODE,
+    Group.CORRECTNESS,
+    Severity.WARNING,
+    "a time is taken although the timed work may not have completed",
+    __doc__ or "",
+    check,
+)
