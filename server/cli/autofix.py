@@ -11,6 +11,7 @@ from stitchcuda.analysis.index import Index
 from stitchcuda.server.report.rows import EditRow, FixRow, Row, rows
 
 _LIMIT = 200
+_SERIOUS = (Group.CORRECTNESS, Group.DEVICE)
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Fixed:
 
 
 def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], writable: Callable[[str], bool]) -> Fixed:
-    """Keeps a fix when its finding is gone and nothing new is found; undoes it otherwise. A repaired hazard may make a
-    later wait needless, or a comment: such a hint is no reason to undo it."""
+    """Keeps a fix when its finding is gone and nothing as bad is new; undoes it otherwise. A repaired hazard may make a later wait
+    or a comment needless, or add calls whose status is dropped like that of the calls around: no reason to undo it."""
     changed: dict[str, bytes] = {}
     current = dict(texts)
     known = rows(index.analyse())
@@ -44,7 +45,7 @@ def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], wr
         for path, text in after.items():
             index.put(path, text)
         found = rows(index.analyse())
-        if _better(known, found, row):
+        if _better(known, found, row, wanted):
             current.update(after)
             changed.update(after)
             known = found
@@ -83,9 +84,11 @@ def _next(known: tuple[Row, ...], wanted: Callable[[Row], bool], refused: set[st
     return None
 
 
-def _better(before: tuple[Row, ...], after: tuple[Row, ...], fixed: Row) -> bool:
+def _better(before: tuple[Row, ...], after: tuple[Row, ...], fixed: Row, wanted: Callable[[Row], bool]) -> bool:
     old = Counter((r.code, r.message) for r in before)
     new = Counter((r.code, r.message) for r in after)
-    allowed = (Group.STYLE, Group.PERFORMANCE) if fixed.group == Group.CORRECTNESS else (Group.STYLE,)
-    worse = [r for r in after if (r.code, r.message) in new - old and r.group not in allowed]
+    fresh = [r for r in after if (r.code, r.message) in new - old]
+    worse = [r for r in fresh if r.group in _SERIOUS]
+    if fixed.group not in _SERIOUS:
+        worse += [r for r in fresh if r.group != Group.STYLE and wanted(r)]
     return new[fixed.code, fixed.message] < old[fixed.code, fixed.message] and not worse
