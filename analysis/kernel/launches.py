@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Launch, Program, Site
 
 Constant = int | float | bool | str | None
@@ -189,7 +190,7 @@ class Constants:
             case ir.Cast(operand=operand, type=type_) if not type_.pointer:
                 return self.integer(operand)
             case ir.Construct(args=(single,), type=type_) if not type_.pointer:
-                return self.integer(single) if type_.name in ("int", "unsigned", "size_t", "dim3") else None
+                return self.integer(single) if is_scalar(type_) or type_.name == "dim3" else None
             case ir.InitList(items=(single,)):
                 return self.integer(single)
             case ir.Member(base=base, name="x" | "y" | "z" as axis):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.kernel.arithmetic import Arithmetic
-from stitchcuda.analysis.kernel.lanes import ZERO, Form, lanes_of, number, per_lane, select, symbol
+from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
     Barrier,
@@ -270,11 +270,14 @@ class BlockState:
             if a.number == b.number:
                 merged = a.number
             else:
-                uniform = a.number.same_on(self.active) and b.number.same_on(self.active)
-                block = guard is None or guard.uniformity is Uniformity.BLOCK
-                merged = self.math.fresh("u" if uniform and block else "~")
+                decided = guard.uniformity if guard is not None else Uniformity.BLOCK
+                merged = self.unknown_number(wider(decided, self.spread_of(a), self.spread_of(b)))
         places = tuple(dict.fromkeys((*a.places, *b.places)))
         return Value(merged, places, spread, a.closure or b.closure, a.group or b.group, a.record or b.record, None)
+
+    def unknown_number(self, spread: Uniformity) -> Form:
+        """A number that nothing is known of but how it varies."""
+        return self.math.fresh({Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~"))
 
     def spread_of(self, value: Value) -> Uniformity:
         """How a value varies among the active lanes."""
@@ -314,9 +317,12 @@ class BlockState:
             inner = Buffer(Memory.GLOBAL, f"{place.target.name}[]", element[:-1].strip())
             return Value(places=(Place(inner, self.math.fresh("~"), inner.element),))
         uniform = place.offset is not None and place.offset.same_on(self.active)
+        warp = place.offset is not None and place.offset.same_on(self.active, WARP)
         if is_float(element):
-            return UNKNOWN if uniform else DATA
+            return UNKNOWN if uniform else Value(spread=Uniformity.WARP) if warp else DATA
         if not uniform:
+            if warp:
+                return Value(self.math.fresh("^"), spread=Uniformity.WARP)
             return Value(self.math.fresh("~"), spread=Uniformity.DATA)
         written = self._written.get(place.target.name, "")
         return Value(symbol(f"{place.target.name}.{place.field}[{place.offset}]{written}"))

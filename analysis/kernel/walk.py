@@ -17,6 +17,7 @@ from stitchcuda.analysis.kernel.values import (
     Place,
     Value,
     is_float,
+    wider,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
@@ -268,12 +269,9 @@ class KernelWalk(Calls):
         numbered = before.number is not None or after.number is not None or _countable(cell.type)
         merged = self.joined(before, after, guard)
         if numbered and merged.number is None and not merged.places and not is_float(cell.type.name):
-            spread = Uniformity.BLOCK
-            for value in (before, after):
-                kind = self.spread_of(value)
-                spread = kind if kind is not Uniformity.BLOCK else spread
-            uniform = spread is Uniformity.BLOCK and (guard is None or guard.uniformity is Uniformity.BLOCK)
-            return replace(merged, number=self.math.fresh("u" if uniform else "~"))
+            decided = guard.uniformity if guard is not None else Uniformity.BLOCK
+            spread = wider(decided, self.spread_of(before), self.spread_of(after))
+            return replace(merged, number=self.unknown_number(spread))
         return merged
 
     def _most_unknown(self, node: ir.Loop) -> int:
