@@ -19,7 +19,7 @@ from stitchcuda.server.cli import autofix, baseline, inputs, programs
 from stitchcuda.server.cli.changed import ChangedSince
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
-from stitchcuda.server.cli.writing import must_be_replaceable, replace_file
+from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
 from stitchcuda.server.workers import map_in_processes
@@ -175,21 +175,18 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
 
 
 def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:
+    """Writes what was fixed, all files or none: a fix can span files."""
     mark = b"\xef\xbb\xbf"
-    whole: dict[str, bytes] = {}
-    for path, content in after.items():  # all are looked at before the first is written: a fix can span files
+    whole: dict[str, bytes | None] = {}
+    for path, content in after.items():
         try:
-            on_disk = Path(path).read_bytes()
+            marked = Path(path).read_bytes().startswith(mark)
         except OSError as error:
             raise CannotRun(
                 f"{path}: cannot be read any more ({error.strerror}); no fix was written, run again"
             ) from None
-        if on_disk.removeprefix(mark) != before[path]:
-            raise CannotRun(f"{path}: changed while it was checked; no fix was written, run again")
-        must_be_replaceable(path)
-        whole[path] = mark + content if on_disk.startswith(mark) else content
-    for path, content in whole.items():
-        replace_file(path, content)
+        whole[path] = mark + content if marked else content
+    replace_files(whole, {path: (before[path], mark + before[path]) for path in whole})
 
 
 def _print(report: Report, form: str, usable: bool) -> None:
