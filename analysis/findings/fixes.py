@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings import edits, wording
 from stitchcuda.analysis.findings.edits import Body
 from stitchcuda.analysis.findings.finding import Fix, RuleInput
+from stitchcuda.analysis.findings.passing import Written, in_caller
 from stitchcuda.analysis.findings.race import Race
 from stitchcuda.analysis.order.timeline import Op, StreamKind
-from stitchcuda.analysis.program.ir import Api, Call, Expr, Launch, Name, Site, Span
+from stitchcuda.analysis.program.ir import Api, Expr, Launch, Site, Span
 
 
 @dataclass(frozen=True)
@@ -111,21 +112,18 @@ def stream_text(given: RuleInput, op: Op, meeting: Meeting, place: Span | None =
         written = call.role("stream")
     if written is None:
         return None
+    found = Written(body.slice(written.span), body, (written,), written.span)
     for depth in range(len(op.calls) - 1, meeting.depth - 1, -1):
-        site = op.calls[depth]
-        outer = edits.body_of(given, site.function)
-        if outer is None or not isinstance(written, Name):
+        outer = edits.body_of(given, op.calls[depth].function)
+        inner = in_caller(found, outer, op.calls[depth].span) if outer is not None else None
+        if inner is None:
             return None
-        index = next((i for i, p in enumerate(body.function.params) if p.name == written.name), None)
-        passed = _arguments(outer, site.span)
-        if index is None or passed is None or index >= len(passed):
-            return None
-        written, body = passed[index], outer
-    if body.function.uid != meeting.body.function.uid or not _plain(body.slice(written.span)):
+        found = inner
+    if found.body.function.uid != meeting.body.function.uid or not _plain(found.text):
         return None
-    if place is not None and not edits.visible(body, written, place):
+    if place is not None and not all(edits.visible(found.body, part, place) for part in found.parts):
         return None
-    return body.slice(written.span)
+    return found.text
 
 
 def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
@@ -166,16 +164,6 @@ def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
 
 def _site_at(op: Op, depth: int) -> Site:
     return op.calls[depth] if depth < len(op.calls) else op.site
-
-
-def _arguments(body: Body, span: Span) -> tuple[Expr, ...] | None:
-    """The arguments of the call written at a span."""
-    if body.function.body is None:
-        return None
-    for node in edits.nodes_at(body, span):
-        if isinstance(node, Call):
-            return node.args
-    return None
 
 
 def _behind(statement: Span) -> Span:

@@ -4,7 +4,8 @@
 
 An operation on one stream writes memory that an operation on another stream reads, and nothing orders the read after
 the write: no event, no host wait, no default-stream rule. Kernels, copies, memsets and library calls count, on both
-sides.
+sides. When the reader's stream waits for an event that misses the writer, it is `event-wrong-stream` or
+`event-wait-before-record` instead.
 
 ## Why
 
@@ -43,35 +44,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.findings import wording
-from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
-from stitchcuda.analysis.findings.fixes import wait_for_event
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
-from stitchcuda.analysis.order.timeline import Mode
-
-CODE = "stream-race-raw"
+from stitchcuda.analysis.findings.device_races import RAW, device_races
+from stitchcuda.analysis.findings.device_wording import plain_finding
+from stitchcuda.analysis.findings.finding import Finding, Group, Rule, RuleInput, Severity
 
 
 def check(given: RuleInput) -> Iterator[Finding]:
-    for race in races(given.program, given.timeline, DEVICE_WORK, DEVICE_WORK, read_after_write):
-        yield _finding(given, race)
-
-
-def _finding(given: RuleInput, race: Race) -> Finding:
-    line = given.timeline
-    level = race.confidence
-    if race.conflict.first.mode is Mode.ATOMIC:
-        level = weaker(level, Confidence.LIKELY)  # a flag that the reader polls is written this way
-    what = wording.buffer(race.buffer)
-    message = (
-        f"{wording.operation(race.later)}{wording.on_stream(line, race.later)} reads {what} while "
-        f"{wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} may still be writing it"
-    )
-    return race_finding(CODE, race, level, message, "writes", wait_for_event(given, race))
+    for found in device_races(given):
+        if found.code == RAW:
+            yield plain_finding(given, found)
 
 
 RULE = Rule(
-    CODE,
+    RAW,
     Group.CORRECTNESS,
     Severity.ERROR,
     "a device read is not ordered after the write it needs",

@@ -1,0 +1,138 @@
+"""Event waits that were meant to order a race and do not: what is wrong with them.
+
+The later operation's stream waited for an event, yet the earlier operation is not in the snapshot that the wait took
+(E1, E2): the event was never recorded before, was recorded too early, on another stream, or was recorded again since. A
+wait that orders what later work of its stream needs from elsewhere is not blamed for what it does not cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, memory_key
+from stitchcuda.analysis.order.machine import same_event, same_stream
+from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
+from stitchcuda.analysis.program.ir import RELEASES, ApiKind
+
+NEVER = "event-wait-before-record"
+WRONG = "event-wrong-stream"
+_USES = DEVICE_WORK | RELEASES | {ApiKind.HOST_READ, ApiKind.HOST_WRITE}
+
+
+class Flaw(StrEnum):
+    """Why the snapshot does not hold the earlier operation."""
+
+    NEVER = "never recorded before"
+    EARLY = "recorded before it"
+    ELSEWHERE = "recorded on another stream"
+    AGAIN = "recorded again since"
+
+
+@dataclass(frozen=True, slots=True)
+class MissedWait:
+    """A wait that does not cover the race it was meant for, and the record that it took instead."""
+
+    wait: Op
+    flaw: Flaw
+    record: Op | None
+
+    @property
+    def code(self) -> str:
+        return NEVER if self.flaw is Flaw.NEVER else WRONG
+
+
+def missed_wait(line: Timeline, race: Race) -> MissedWait | None:
+    """The event wait of the later operation's stream that was meant to order the race; None when there is none."""
+    if race.earlier.stream is None or race.later.stream is None:
+        return None
+    for wait in _waits_before(line, race.later):
+        flaw, record = _flaw(line, race, wait)
+        if flaw is not None:
+            return MissedWait(wait, flaw, record)
+    return None
+
+
+def _waits_before(line: Timeline, later: Op) -> Iterator[Op]:
+    """The waits of the stream that come before an op in it, the last one first. Events from outside are not judged."""
+    if later.stream is None:
+        return
+    mine = line.streams[later.stream]
+    for op in reversed(line.ops):
+        if op.kind is not ApiKind.EVENT_WAIT or op.stream is None or op.event is None:
+            continue
+        known = line.ordered(op.id, later.id) and line.events[op.event].site is not None
+        if known and same_stream(line.streams[op.stream], mine):
+            yield op
+
+
+def _flaw(line: Timeline, race: Race, wait: Op) -> tuple[Flaw | None, Op | None]:
+    if not wait.records:
+        return (Flaw.NEVER, None) if never_recorded(line, wait) else (None, None)
+    taken = [line.ops[r] for r in wait.records]
+    if any(record.event != wait.event for record in taken):
+        return None, None  # which event it is is not known
+    source = race.earlier.id
+    covering = (op for op in line.ops if op.event == wait.event and op.kind is ApiKind.EVENT_RECORD)
+    issued = bool(line.earlier[wait.id] >> source & 1)
+    for record in covering:
+        if line.earlier[wait.id] >> record.id & 1 and line.ordered(source, record.id):
+            return Flaw.AGAIN, taken[-1]
+    own = [record for record in taken if _one_stream(line, record, race.earlier)]
+    if own and issued:
+        return Flaw.EARLY, own[-1]
+    if useful(line, wait):
+        return None, None
+    if own:
+        return Flaw.EARLY, own[-1]
+    return (Flaw.ELSEWHERE, taken[-1]) if issued else (None, None)
+
+
+def never_recorded(line: Timeline, wait: Op) -> bool:
+    """No path and no round of a loop records the event before this wait (the first round of a loop may)."""
+    return not any(op.node == wait.node and op.records for op in line.ops)
+
+
+def useful(line: Timeline, wait: Op) -> bool:
+    """Some occurrence of the wait orders work that what comes behind it depends on."""
+    return any(_orders_something(line, op) for op in line.ops if op.node == wait.node)
+
+
+def unrecorded_waits(line: Timeline) -> Iterator[Op]:
+    """Waits on events that are made in sight and recorded nowhere, before or after; the first occurrence of each."""
+    recorded = [line.events[op.event] for op in line.ops if op.kind is ApiKind.EVENT_RECORD and op.event is not None]
+    seen: set[int] = set()
+    for op in line.ops:
+        if op.kind is not ApiKind.EVENT_WAIT or op.event is None or op.node in seen:
+            continue
+        event = line.events[op.event]
+        if event.site is not None and all(same_event(event, other) is False for other in recorded):
+            seen.add(op.node)
+            yield op
+
+
+def _orders_something(line: Timeline, wait: Op) -> bool:
+    done = [op for op in line.ops if wait.awaited >> op.id & 1 and op.kind in DEVICE_WORK]
+    if any(not op.certain or op.unknown for op in done):
+        return True
+    touched: dict[object, Mode] = {}
+    for op in done:
+        for access in op.accesses:
+            key = memory_key(line.buffers[access.buffer])
+            if touched.get(key, Mode.READ) is Mode.READ:
+                touched[key] = access.mode
+    for op in line.ops:
+        if op.kind not in _USES or not line.ordered(wait.id, op.id):
+            continue
+        for access in op.accesses:
+            mode = touched.get(memory_key(line.buffers[access.buffer]))
+            if mode is not None and not (mode is Mode.READ and access.mode is Mode.READ):
+                return True
+    return False
+
+
+def _one_stream(line: Timeline, a: Op, b: Op) -> bool:
+    if a.stream is None or b.stream is None:
+        return False
+    return same_stream(line.streams[a.stream], line.streams[b.stream]) is not False
