@@ -8,6 +8,7 @@ from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Related, RuleInput
 from stitchcuda.analysis.findings.race import exclusive
 from stitchcuda.analysis.order.timeline import Certainty, Condition, Released, Stale, Timeline
+from stitchcuda.analysis.program.ir import RELEASES
 
 KINDS = {"memory": "the memory", "stream": "stream", "event": "event", "graph": "the graph", "exec": "the graph"}
 
@@ -53,6 +54,16 @@ def _touches(line: Timeline, stale: Stale) -> bool:
         return True
     mine = [a for a in line.ops[stale.op].accesses if a.buffer == stale.buffer]
     return any(a.certainty is Certainty.MUST for a in mine)
+
+
+def released_since(line: Timeline, users: int, before: int) -> int:
+    """Those of the ops `users` that a `cudaFree` or the like among the ops `before` came after: it waits for them in
+    practice, though nobody promises it (W8)."""
+    found = 0
+    for op in line.ops:
+        if op.kind in RELEASES and op.stream is None and before >> op.id & 1:
+            found |= users & line.earlier[op.id]
+    return found
 
 
 def thing(line: Timeline, stale: Stale) -> str:

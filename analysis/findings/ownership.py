@@ -57,6 +57,7 @@ class Lost:
     how: str  # the call that made it
     at: Site  # where it is lost: the statement that leaves, or the call that makes the next one
     again: bool  # the variable is given the next one
+    hidden: bool = False  # the statement that leaves stands in a macro
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +120,7 @@ class Owner:
         self.lost: dict[tuple[str, Span], Lost] = {}
         self.twice: dict[Span, Twice] = {}
         self.released: set[str] = set()
+        self.released_in_loops: list[set[str]] = []  # by open loop: what its body releases, perhaps under a condition
 
     def site(self, span: Span) -> Site:
         return Site(self.function.uid, self.function.path, span)
@@ -180,7 +182,7 @@ class Owner:
         if expr.kind in MAKES and out in self.names:
             assert out is not None
             known = path.variables.get(out, GONE)
-            if known.state == "held":
+            if known.state == "held" and not any(out in names for names in self.released_in_loops):
                 self.lose(out, known, expr.span, again=True)
             self.changed(out, path)
             path.variables[out] = Held("held", expr.span, expr.name)
@@ -246,12 +248,12 @@ class Owner:
         """What a function returns belongs to its caller."""
         self._leaves([value], path)
 
-    def lose(self, name: str, held: Held, at: Span, *, again: bool = False) -> None:
+    def lose(self, name: str, held: Held, at: Span, *, again: bool = False, hidden: bool = False) -> None:
         """What a variable holds is out of reach from here on."""
         key = (name, held.span)
         known = self.lost.get(key)
         if known is None or at < known.at.span:
-            self.lost[key] = Lost(name, self.site(held.span), held.how, self.site(at), again)
+            self.lost[key] = Lost(name, self.site(held.span), held.how, self.site(at), again, hidden)
 
     # ------------------------------------------------------------------------------------------------------- conditions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import MAKES, NULL, Owner, Path, Ways, made_in
+from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing, made_in
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -101,6 +101,7 @@ class _Walker:
         self._continues: list[list[Path]] = []
         self._declared: list[set[str]] = []  # by open loop: the variables that its body declares
         self._jumps: dict[str, list[Path]] = {}
+        self._around: list[Span] = []  # of the conditional statements around
 
     def run(self, body: Block) -> None:
         for path in self._statement(body, [Path()]):
@@ -112,10 +113,11 @@ class _Walker:
             self._lose(path, self.owner.names, at)
 
     def _lose(self, path: Path, names: set[str] | frozenset[str], at: Span) -> None:
+        hidden = any(at == span for span in self._around)
         for name in sorted(names):
             held = path.variables.get(name)
             if held is not None and held.state == "held":
-                self.owner.lose(name, held, at)
+                self.owner.lose(name, held, at, hidden=hidden)
 
     def _merged(self, paths: list[Path]) -> list[Path]:
         kept = {p.key(): p for p in paths}
@@ -201,8 +203,11 @@ class _Walker:
         for path in paths:
             some, others = self.owner.branch(stmt.condition, path, leaves)
             yes, no = yes + some, no + others
+        self._around.append(stmt.span)
         after = self._statement(stmt.then, yes)
-        return self._merged(after + (no if stmt.otherwise is None else self._statement(stmt.otherwise, no)))
+        after += no if stmt.otherwise is None else self._statement(stmt.otherwise, no)
+        self._around.pop()
+        return self._merged(after)
 
     def _loop(self, stmt: Loop, paths: list[Path]) -> list[Path]:
         if stmt.init is not None:
@@ -212,6 +217,7 @@ class _Walker:
             stmt.condition is None or (isinstance(stmt.condition, Const) and bool(stmt.condition.value))
         )
         left: list[Path] = []
+        self.owner.released_in_loops.append(set() if once else self._released_in(stmt.body))
         for _ in range(1 if once else 2):
             self._breaks.append([])
             self._continues.append([])
@@ -234,7 +240,17 @@ class _Walker:
                 paths = [p for p in paths if self.owner.visit(stmt.step, p)]
             if once and self._declared:
                 self._declared[-1] |= declared
+        self.owner.released_in_loops.pop()
         return self._merged(left + ([] if endless else paths))
+
+    def _released_in(self, body: Stmt) -> set[str]:
+        found = set()
+        for node in walk(body):
+            if isinstance(node, Api) and node.kind in ENDS:
+                found |= {n for _, value in node.roles for n in flowing(value)}
+            elif isinstance(node, Call):
+                found |= {n for arg in node.args for n in flowing(arg)}
+        return found
 
     def _switch(self, stmt: Switch, paths: list[Path]) -> list[Path]:
         self._breaks.append([])

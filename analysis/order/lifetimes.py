@@ -120,9 +120,14 @@ class Lifetimes(Recorder):
         if users:
             key = (buffer, released.site, released.calls)
             known = self.endings.get(key)
-            made = Ending(buffer, released, users, users & state.order.host.may)
+            made = Ending(buffer, released, users, users & state.order.host.may, state.order.earlier)
             if known is not None:
-                made = replace(made, users=users | known.users, maybe=made.maybe & known.maybe)
+                made = replace(
+                    made,
+                    users=users | known.users,
+                    maybe=(made.maybe | known.maybe) & ~(users & ~made.maybe) & ~(known.users & ~known.maybe),
+                    before=made.before | known.before,
+                )
             self.endings[key] = made
         if buffer in self._users:
             self.release(state, ("memory", object_id, 0), span, how)

@@ -276,6 +276,7 @@ class Ending:
     released: Released
     users: int  # bitset of ops that use it and are not known to be complete
     maybe: int  # those of them that may be complete all the same
+    before: int = 0  # bitset of the ops issued before the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -304,6 +305,7 @@ class FaultKind(StrEnum):
     DEFAULT_STREAM = "default_stream"  # uses the legacy default stream while a blocking stream is captured (G2)
     BESIDE = "beside"  # runs at once, beside the capture of a non-blocking stream, and is no part of the graph (G1)
     UNSAFE_CALL = "unsafe_call"  # prohibited by the mode of the capture (G3)
+    NOT_CAPTURABLE = "not_capturable"  # cannot become part of a graph (G2)
     OUTSIDE_MEMORY = "outside_memory"  # frees in a graph what the graph did not allocate (G3)
     OUTSIDE_EVENT = "outside_event"  # waits in a capture for an event recorded before it (G4)
     MERGED = "merged"  # waits in a capture for an event of another capture (G4)

@@ -105,6 +105,9 @@ _QUIET = re.compile(
     r"Workspace|Heuristic|Version|Comm|Config|Attribute|Info|Plan|MemAlloc|MemFree|Estimate|Status|Reserve"
 )
 
+# cuBLAS functions whose result is one number.
+_SCALAR = re.compile(r"(?:[SDCZ]|Sc|Dz|I[sdcz])?(?:[Dd]ot[cu]?|[Nn]rm2|[Aa]sum|[Aa]max|[Aa]min)(?:Ex)?(?:_v2)?(?:_64)?$")
+
 
 def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
     """Kind, roles and flags of a library function that has no row, or None when `name` is not a library's."""
@@ -118,4 +121,6 @@ def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
         return "neutral", roles, flags
     if found.group(1) == "nccl":
         return "library_call", ("...stream",), ("library", "async")
+    if found.group(1) == "cublas" and _SCALAR.match(rest):  # O9: waits when the result goes to the host, as it does at first
+        return "library_call", ("handle",), ("library", "async", "may-sync")
     return "library_call", ("handle",), ("library", "async")

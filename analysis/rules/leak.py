@@ -64,8 +64,10 @@ CODE = "leak"
 def check(given: RuleInput) -> Iterator[Finding]:
     for uid in sorted(given.timeline.functions):
         places: dict[Site, list[Lost]] = {}
-        for lost in ways_through(given.program, uid).lost:
-            places.setdefault(lost.at, []).append(lost)
+        found_here = sorted(ways_through(given.program, uid).lost, key=lambda lost: lost.at)
+        checks = next((lost.at for lost in found_here if lost.hidden), None)
+        for lost in found_here:  # a check that returns is told once, however many calls it checks
+            places.setdefault(checks if lost.hidden and checks is not None else lost.at, []).append(lost)
         for site, found in places.items():
             yield _finding(site, found)
 

@@ -51,7 +51,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.findings.lifetimes import under
+from stitchcuda.analysis.findings.lifetimes import released_since, under
 from stitchcuda.analysis.findings.race import weaker
 from stitchcuda.analysis.order.timeline import Measurement, Memory, Op, Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site
@@ -104,7 +104,7 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
     mask = sum(1 << op.id for op in sure)
     if mask & ~waited.get(measured.start, 0) == 0 or _timed_by_events(line, measured):
         level = Confidence.POSSIBLE  # another time covers the work properly: this one is of the asking
-    if _named_on_purpose(given, measured):
+    if _named_on_purpose(given, measured) or released_since(line, mask, measured.covered) == mask:
         level = Confidence.POSSIBLE
     last = sure[-1]
     message = (
