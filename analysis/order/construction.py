@@ -174,7 +174,12 @@ class Construction(HostCalls):
 
     def _is_one(self, arg: Expr, record: ir.Record, state: State) -> bool:
         """The argument is an object of the class itself: it is copied or moved."""
-        if isinstance(arg, ir.Call) and isinstance(arg.callee, ir.Name) and plain(arg.callee.name) == "move" and arg.args:
+        if (
+            isinstance(arg, ir.Call)
+            and isinstance(arg.callee, ir.Name)
+            and plain(arg.callee.name) == "move"
+            and arg.args
+        ):
             arg = arg.args[0]
         type = self.names.resolve(self.bound_type(self.static_type(arg, state)))
         return type is not None and self.names.record(type) is record
@@ -216,6 +221,10 @@ class Construction(HostCalls):
             if type is not None:
                 self.construct(place, type, args, state, initial.span)
                 return
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is not None and plain(resolved.name) in CONTAINERS and not (resolved.pointer or resolved.reference):
+            self.construct(place, resolved, (initial,), state, initial.span)  # `: items_(n)`
+            return
         if type is not None and type.reference:
             target = self.locate(initial, state)
             if target is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
+from stitchcuda.analysis.order.captures import EXTERNAL
+from stitchcuda.analysis.order.handouts import Handouts
 from stitchcuda.analysis.order.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
-from stitchcuda.analysis.order.captures import EXTERNAL, Captures
 from stitchcuda.analysis.order.values import (
     Handle,
     Identity,
@@ -24,11 +25,13 @@ STREAM_NON_BLOCKING = 1
 EVENT_DISABLE_TIMING = 2
 
 
-class Operations(Captures):
+class Operations(Handouts):
     """Layer of the executor: API calls, by their kind."""
 
     def api(self, expr: ir.Api, state: State) -> Value:
         """Dispatch by kind. The value is the status (success) unless the API returns an object (flag "returns")."""
+        if self.inside is not None:
+            return self.call_inside(expr.name, expr.kind, expr.span, state, "library" not in expr.flags)
         self.observe(state, expr.name, expr.span)
         match expr.kind:
             case ApiKind.COPY:
@@ -213,6 +216,15 @@ class Operations(Captures):
         stream = self._library_stream(expr, state)
         accesses: list[Access] = []
         result: Value = NULL
+        known = expr.kind is ApiKind.LIBRARY_CALL
+        if expr.kind is ApiKind.HOST_FUNC:  # W5
+            callback = values.get("callback", NULL)
+            payload_value = values.get("user_data", NULL)
+            given = [payload_value]
+            if len(expr.roles) > 3:  # cudaStreamAddCallback also tells the stream and the status
+                given = [Unknown(self.fresh("stream")), NULL, payload_value]
+            touched, known = self.look_into(callback, given, expr.span, state)
+            accesses += touched
         if expr.kind is ApiKind.LIBRARY_CALL:
             for role, value in values.items():
                 if role in ("handle", "user_data", "callback"):
@@ -244,8 +256,10 @@ class Operations(Captures):
             payload = tuple(dict.fromkeys(self.buffer_of(o) for o in behind))
         self.emit_device(
             state, expr.kind, expr.name, expr.span, stream, accesses=tuple(merge_accesses(accesses)),
-            certain=expr.kind is ApiKind.LIBRARY_CALL, payload=payload,
+            certain=known, payload=payload,
         )  # fmt: skip
+        if "awaits" in expr.flags:  # X1: for what is done elsewhere, which may be what is known here
+            state.order.streams[stream] = Done(state.order.streams.get(stream, Done()).must, state.order.earlier)
         if "may-sync" in expr.flags:
             self.machine.may_have_waited(state.order)
         return result
@@ -288,16 +302,9 @@ class Operations(Captures):
                 device = self._poly(values.get("device"))
                 state.device = None if device is None else device.constant
             case ApiKind.DEVICE_POINTER:
-                source = values.get("src", Unknown(self.fresh("pointer")))
-                if "symbol" in expr.flags:
-                    symbol_place = self.symbol_place(expr.role("src"))
-                    source = Pointer(symbol_place, True, ZERO, None) if symbol_place is not None else source
-                elif isinstance(source, Pointer):
-                    obj = self.objects[source.place.object]
-                    if obj.memory == Memory.PINNED.value:  # C12: the device reaches it from here on
-                        obj.memory = Memory.MAPPED.value
-                        self.refresh_buffer(obj.id)
-                return self.write_out(expr, source, state)
+                if "may-sync" in expr.flags:
+                    self.machine.may_have_waited(state.order)
+                return self.write_out(expr, self.handed_out(expr, values, state), state)
             case ApiKind.ELAPSED_TIME:
                 self._elapsed_time(expr, values, state)
             case ApiKind.RESET:

@@ -310,6 +310,10 @@ class Places(Clocks):
                 return Num(symbol(key))
             if plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
                 return self.container(state, place, type)
+        if type is not None and type.pointer and not type.dims and obj.filled:
+            made = self.made_on_the_host(name, type, Identity("filled", "", "", place.object, 0, (), (), name))
+            state.store(place, made)
+            return made
         if type is not None and outside and (type.pointer or plain(type.name) in SMART_POINTERS):
             target = pointee(type) if type.pointer else (type.args[0] if type.args else None)
             identity = Identity("outside", "", "", place.object, 0, (), (), name)
@@ -321,6 +325,13 @@ class Places(Clocks):
             state.store(place, pointer)
             return pointer
         return Unknown(key)
+
+    def made_on_the_host(self, name: str, type: TypeRef, identity: Identity) -> Pointer:
+        """What a pointer leads to that a host function of the program set without being looked into: host memory."""
+        element = self.size(pointee(type))
+        obj = self.object_for(identity, name, type=pointee(type), origin="alloc", memory=Memory.PAGEABLE)
+        obj.filled = True
+        return Pointer(Place(obj.id), True, ZERO, element.constant if element is not None else None)
 
     def container(self, state: State, place: Place, type: TypeRef, count: Poly | None = None) -> Instance:
         """The contents of a container variable, made on first sight."""
@@ -359,6 +370,7 @@ class Places(Clocks):
         match value:
             case Struct(place=source):
                 if source != place:
+                    self.objects[place.object].filled |= self.objects[source.object].filled
                     self.copy_record(state, source, place)
                 return
             case Pointer() if type is not None and (type.pointer or plain(type.name) in SMART_POINTERS):
@@ -410,12 +422,15 @@ class Places(Clocks):
         obj = self.objects[place.object]
         if not self.visible_to_device(state, obj):
             return
-        span_range = Range()
+        self.host_access(state, place.object, mode, span, self.touched_range(place))
+
+    def touched_range(self, place: Place) -> Range:
+        """The bytes of its object that a place is, when it is an element of an array or in one."""
         if place.path and isinstance(place.path[0], Poly):
             element = self.size(self.type_of(Place(place.object, place.path[:1])))
             if element is not None and element.constant is not None:
-                span_range = Range(place.path[0] * element, element, None, Shape.WHOLE)
-        self.host_access(state, place.object, mode, span, span_range)
+                return Range(place.path[0] * element, element, None, Shape.WHOLE)
+        return Range()
 
     def host_access(
         self, state: State, object_id: int, mode: Mode, span: Span, where: Range = ANYWHERE, certain: bool = True

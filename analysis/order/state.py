@@ -34,7 +34,9 @@ class State:
     library_streams: dict[Place, int] = field(default_factory=dict)  # library handle -> stream
     host_ops: dict[tuple[int, str], int] = field(default_factory=dict)  # host accesses since the last device op
     touched: frozenset[int] = frozenset()  # buffers that copies or kernels used so far
-    released: dict[Key, tuple[Released, Place | None]] = field(default_factory=dict)  # and the object whose destructor did
+    released: dict[Key, tuple[Released, Place | None]] = field(
+        default_factory=dict
+    )  # and the object whose destructor did
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
@@ -138,7 +140,7 @@ class State:
         absorbing = t.op == "or"
         if absorbing in answers:
             return absorbing
-        return None if None in answers else not absorbing
+        return self.facts.get(str(t)) if None in answers else not absorbing
 
     def _from_bounds(self, low: Poly, exact: bool) -> bool | None:
         """Whether `low >= 0` (or `low == 0`) follows from one known bound."""
@@ -170,6 +172,8 @@ class State:
             case Truth(op=op, parts=parts) if (op == "and") == outcome:
                 for part in parts:
                     self.assume(part, outcome)
+            case Truth():  # one of the parts decides it, which one is open
+                self.facts[str(value)] = outcome
             case Unknown(key=key):
                 self.facts[key] = outcome
 

@@ -21,6 +21,8 @@ Flags: "async" (returns before the work is done as far as the API is concerned),
 "cooperative", "graph-node" (adds or changes a node of an explicitly built graph), "may-sync" (documented to possibly wait
 for the device), "returns" (gives back a new object instead of storing it through `out`), "current" (asks for the current
 stream), "destroys" (ends the graph or executable graph it is given), "staged" (a copy whose host source goes through pinned memory of the library), "multi-device",
+"resource" (hands out memory that exists already), "function" (hands out a kernel), "interop" (work shared with another
+API), "awaits" (the stream waits for what is done elsewhere),
 "capture-status" (asks whether the stream is captured), "capture-mode" (exchanges what the thread may do meanwhile), and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
 """
 

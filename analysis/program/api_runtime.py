@@ -222,7 +222,7 @@ cudaMemSetMemPool                       neutral - - pool
 cudaMemPoolExportToShareableHandle      neutral out pool - flags
 cudaMemPoolImportFromShareableHandle    neutral out - - flags
 cudaMemPoolExportPointer                neutral out ptr
-cudaMemPoolImportPointer                neutral out pool -
+cudaMemPoolImportPointer                device_pointer out pool - / resource
 cudaDeviceGetDefaultMemPool             neutral out device
 cudaDeviceSetMemPool                    neutral device pool
 cudaDeviceGetMemPool                    neutral out device
@@ -282,8 +282,8 @@ cudaFuncSetSharedMemConfig              neutral kernel value
 cudaFuncGetName                         neutral out kernel
 cudaFuncGetParamInfo                    neutral kernel - out out
 cudaKernelSetAttributeForDevice         neutral kernel - value device
-cudaGetFuncBySymbol                     neutral out symbol
-cudaGetKernel                           neutral out kernel
+cudaGetFuncBySymbol                     device_pointer out kernel / function
+cudaGetKernel                           device_pointer out kernel / function
 cudaGetExportTable                      neutral out -
 cudaGetDriverEntryPoint                 neutral - out flags out
 cudaGetDriverEntryPointByVersion        neutral - out - flags out
@@ -299,10 +299,10 @@ cudaOccupancyMaxActiveClusters          neutral out kernel config
 cudaLibraryLoadData                     neutral out -
 cudaLibraryLoadFromFile                 neutral out -
 cudaLibraryUnload                       neutral -
-cudaLibraryGetKernel                    neutral out - -
-cudaLibraryGetGlobal                    neutral out out - -
-cudaLibraryGetManaged                   neutral out out - -
-cudaLibraryGetUnifiedFunction           neutral out - -
+cudaLibraryGetKernel                    device_pointer out - kernel / function
+cudaLibraryGetGlobal                    device_pointer out out - src / symbol
+cudaLibraryGetManaged                   device_pointer out out - src / symbol
+cudaLibraryGetUnifiedFunction           device_pointer out - kernel / function
 cudaLibraryGetKernelCount               neutral out -
 cudaLibraryEnumerateKernels             neutral out - -
 cudaLogsRegisterCallback                neutral callback user_data out
@@ -317,16 +317,16 @@ cudaProfilerInitialize                  neutral - - -
 cudaIpcGetEventHandle                   neutral out event
 cudaIpcOpenEventHandle                  neutral out -
 cudaIpcGetMemHandle                     neutral out ptr
-cudaIpcOpenMemHandle                    neutral out - flags
+cudaIpcOpenMemHandle                    device_pointer out - flags / resource
 cudaIpcCloseMemHandle                   neutral ptr / may-sync
 cudaImportExternalMemory                neutral out params
-cudaExternalMemoryGetMappedBuffer       neutral out - params
-cudaExternalMemoryGetMappedMipmappedArray neutral out - params
+cudaExternalMemoryGetMappedBuffer       device_pointer out - params / resource
+cudaExternalMemoryGetMappedMipmappedArray device_pointer out - params / resource
 cudaDestroyExternalMemory               neutral -
 cudaImportExternalSemaphore             neutral out params
 cudaDestroyExternalSemaphore            neutral -
-cudaSignalExternalSemaphoresAsync       unmodelled - params - stream / async
-cudaWaitExternalSemaphoresAsync         unmodelled - params - stream / async
+cudaSignalExternalSemaphoresAsync       library_call - params - stream / async interop
+cudaWaitExternalSemaphoresAsync         library_call - params - stream / async interop awaits
 
 cudaArrayGetInfo                        neutral out out out -
 cudaArrayGetPlane                       neutral out - -
@@ -334,7 +334,7 @@ cudaArrayGetMemoryRequirements          neutral out - device
 cudaMipmappedArrayGetMemoryRequirements neutral out - device
 cudaArrayGetSparseProperties            neutral out -
 cudaMipmappedArrayGetSparseProperties   neutral out -
-cudaGetMipmappedArrayLevel              neutral out - -
+cudaGetMipmappedArrayLevel              device_pointer out src -
 cudaGetChannelDesc                      neutral out -
 cudaCreateChannelDesc                   neutral - - - - -
 cudaCreateTextureObject                 neutral out params - -
@@ -355,17 +355,36 @@ cudaGetTextureAlignmentOffset           neutral out -
 cudaGetTextureReference                 neutral out -
 cudaGraphicsUnregisterResource          neutral -
 cudaGraphicsResourceSetMapFlags         neutral - flags
-cudaGraphicsMapResources                unmodelled - - stream
-cudaGraphicsUnmapResources              unmodelled - - stream
-cudaGraphicsResourceGetMappedPointer    neutral out out -
-cudaGraphicsSubResourceGetMappedArray   neutral out - - -
-cudaGraphicsResourceGetMappedMipmappedArray neutral out -
-cudaGraphicsGLRegisterBuffer            neutral out - flags
-cudaGraphicsGLRegisterImage             neutral out - - flags
+cudaGraphicsMapResources                library_call - - stream / async interop awaits
+cudaGraphicsUnmapResources              library_call - - stream / async interop
+cudaGraphicsResourceGetMappedPointer    device_pointer out out src
+cudaGraphicsSubResourceGetMappedArray   device_pointer out src - -
+cudaGraphicsResourceGetMappedMipmappedArray device_pointer out src
+cudaGraphicsGLRegisterBuffer            device_pointer out - flags / resource
+cudaGraphicsGLRegisterImage             device_pointer out - - flags / resource
+cudaGraphicsD3D9RegisterResource        device_pointer out - flags / resource
+cudaGraphicsD3D10RegisterResource       device_pointer out - flags / resource
+cudaGraphicsD3D11RegisterResource       device_pointer out - flags / resource
+cudaGraphicsVDPAURegisterVideoSurface   device_pointer out - flags / resource
+cudaGraphicsVDPAURegisterOutputSurface  device_pointer out - flags / resource
+cudaGraphicsEGLRegisterImage            device_pointer out - flags / resource
+cudaD3D9GetDevice                       neutral out -
+cudaD3D10GetDevice                      neutral out -
+cudaD3D11GetDevice                      neutral out -
+cudaEGLStreamConsumerConnect            neutral out -
+cudaEGLStreamConsumerConnectWithFlags   neutral out - flags
+cudaEGLStreamConsumerDisconnect         neutral -
+cudaEGLStreamConsumerAcquireFrame       neutral - out stream - / may-sync
+cudaEGLStreamConsumerReleaseFrame       neutral - - stream / may-sync
+cudaEGLStreamProducerConnect            neutral out - - -
+cudaEGLStreamProducerDisconnect         neutral -
+cudaEGLStreamProducerPresentFrame       neutral - - stream / may-sync
+cudaEGLStreamProducerReturnFrame        neutral - out stream / may-sync
+cudaGraphicsResourceGetMappedEglFrame   neutral out - - -
 cudaGLSetGLDevice                       neutral device
 cudaGLGetDevices                        neutral out out - -
 cudaGLRegisterBufferObject              neutral -
 cudaGLUnregisterBufferObject            neutral -
-cudaGLMapBufferObject                   unmodelled out -
-cudaGLUnmapBufferObject                 unmodelled -
+cudaGLMapBufferObject                   device_pointer out - / resource may-sync
+cudaGLUnmapBufferObject                 neutral - / may-sync
 """

@@ -76,7 +76,7 @@ def _published(given: RuleInput, race: Race) -> bool:
 def _finding(given: RuleInput, race: Race, *, published: bool) -> Finding:
     line = given.timeline
     level = Confidence.POSSIBLE if published else race.confidence
-    if race.buffer.memory not in _ASYNCHRONOUS_MEMORY:
+    if race.buffer.memory not in _ASYNCHRONOUS_MEMORY and race.earlier.kind is not ApiKind.HOST_FUNC:
         level = Confidence.POSSIBLE  # C6
     if race.conflict.first.mode is Mode.ATOMIC:
         level = weaker(level, Confidence.POSSIBLE)  # C12: progress counters are read on purpose while they change
