@@ -18,6 +18,7 @@ from stitchcuda.analysis.kernel.lanes import (
 )
 
 _NONNEGATIVE = ("blockIdx.", "gridDim.", "sizeof(")
+MAYBE = "~/"  # first characters of a symbol that differs between lanes, but perhaps not within a warp
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
@@ -40,8 +41,16 @@ class Arithmetic:
         if known is None:
             uniform = a.same_on(self.full) and b.same_on(self.full)
             warp = uniform or a.same_on(self.full, WARP) and b.same_on(self.full, WARP)
-            known = self._opaque[op, a, b] = self.fresh("u" if uniform else "^" if warp else "~")
+            known = self._opaque[op, a, b] = self.fresh("u" if uniform else "^" if warp else self._prefix(op, a, b))
         return known
+
+    def _prefix(self, op: str, a: Form, b: Form) -> str:
+        """`threadIdx.x / n` with an `n` that is not known: it may well be the same in a whole warp."""
+        coordinates = not a.unknown and not b.unknown
+        if coordinates and op in ("/", ">>") and b.constant is None:
+            return MAYBE
+        symbols = [s for s in a.symbols | b.symbols if s[0] == "~"]
+        return MAYBE if symbols and all(s.startswith(MAYBE) for s in symbols) else "~"
 
     def binary(self, op: str, a: Form, b: Form) -> Form:
         match op:

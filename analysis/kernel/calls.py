@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.groups import GroupCalls
-from stitchcuda.analysis.kernel.lanes import ZERO, Form, number
+from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, number
 from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.state import DEPTH, Binding, Frame
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Closure, Location, Place, Value, is_float
@@ -401,14 +401,23 @@ class Calls(GroupCalls, ABC):
             return Value(self.math.fresh("u"))
         if meeting.uniform:
             return Value(self.math.fresh("^" if self.width > 32 else "u"), spread=Uniformity.WARP)
-        data = values[1] if len(values) > 1 else UNKNOWN
-        if data.number is None:
-            return replace(DATA, places=data.places)
-        if name.startswith("__shfl") and len(values) > 2 and data.number.same_on(self.active):
+        if not name.startswith("__shfl"):
+            return Value(self.math.fresh("~"), spread=Uniformity.DATA)
+        return self._shuffled(name, values[meeting.mask + 1 :])
+
+    def _shuffled(self, name: str, values: list[Value]) -> Value:
+        """What a shuffle gives: `values` are the variable, the lane or distance, and the width."""
+        data = values[0] if values else UNKNOWN
+        number = data.number
+        if number is not None and number.same_on(self.active):
             return data
-        lane = values[2].number if len(values) > 2 else None
-        if name in ("__shfl_sync", "__shfl") and lane is not None and lane.same_on(self.active):
-            return Value(self.math.fresh("^" if self.width > 32 else "u"), spread=Uniformity.WARP)
+        lane = values[1].number if len(values) > 1 else None
+        whole = len(values) < 3 or values[2].number is not None and values[2].number.constant == WARP
+        if name in ("__shfl_sync", "__shfl") and whole and lane is not None and lane.same_on(self.active, WARP):
+            given = self.unknown_number(Uniformity.WARP) if number is not None else None
+            return Value(given, data.places, Uniformity.WARP)
+        if number is None:
+            return replace(DATA, places=data.places)
         return Value(self.math.fresh("~"), spread=Uniformity.DATA)
 
     def _atomic(self, name: str, node: ir.Call) -> Value:
@@ -492,8 +501,7 @@ class Calls(GroupCalls, ABC):
                     if inner is not None and not inner.fields:
                         self.assign(inner, Value(self.math.fresh("~"), spread=Uniformity.DATA))
         spread = self.combined(values).spread if arguments else Uniformity.DATA
-        prefix = {Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~")
-        return Value(self.math.fresh(prefix), spread=spread)
+        return Value(self.unknown_number(spread, *values), spread=spread)
 
     def _shared(self, place: Place) -> bool:
         return isinstance(place.target, Buffer) and place.target.memory is Memory.SHARED

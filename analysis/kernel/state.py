@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stitchcuda.analysis.kernel.arithmetic import Arithmetic
+from stitchcuda.analysis.kernel.arithmetic import MAYBE, Arithmetic
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -271,12 +271,15 @@ class BlockState:
                 merged = a.number
             else:
                 decided = guard.uniformity if guard is not None else Uniformity.BLOCK
-                merged = self.unknown_number(wider(decided, self.spread_of(a), self.spread_of(b)))
+                merged = self.unknown_number(wider(decided, self.spread_of(a), self.spread_of(b)), a, b)
         places = tuple(dict.fromkeys((*a.places, *b.places)))
         return Value(merged, places, spread, a.closure or b.closure, a.group or b.group, a.record or b.record, None)
 
-    def unknown_number(self, spread: Uniformity) -> Form:
-        """A number that nothing is known of but how it varies."""
+    def unknown_number(self, spread: Uniformity, *made_of: Value) -> Form:
+        """A number of which only is known how it varies, and what it was made of."""
+        if spread is Uniformity.DATA:
+            symbols = [s for v in made_of if v.number is not None for s in v.number.symbols if s[0] == "~"]
+            return self.math.fresh(MAYBE if symbols and all(s.startswith(MAYBE) for s in symbols) else "~")
         return self.math.fresh({Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~"))
 
     def spread_of(self, value: Value) -> Uniformity:
