@@ -21,7 +21,7 @@ _SEVERITY = {
     "information": t.DiagnosticSeverity.Information,
     "hint": t.DiagnosticSeverity.Hint,
 }
-_UNNECESSARY = {"redundant-sync", "unused-suppression"}
+_UNNECESSARY = {"redundant-sync", "unknown-suppression", "unused-suppression"}
 
 Snapshot = Callable[[str], Document | None]
 

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from stitchcuda.server.cli import autofix, writing
+from stitchcuda.server.cli import autofix
 from stitchcuda.server.report.rows import EditRow
 
 from tests.cli.test_check import CLEAN, RACE, Run, check, put
@@ -75,7 +75,7 @@ def test_a_write_protected_file(check: Run, monkeypatch: pytest.MonkeyPatch) -> 
     file = put("a.cu")
     other = put("b.cu")
     allowed = os.access
-    monkeypatch.setattr(writing.os, "access", lambda path, mode: not str(path).endswith("a.cu") and allowed(path, mode))
+    monkeypatch.setattr(os, "access", lambda path, mode: not str(path).endswith("a.cu") and allowed(path, mode))
     code, _, err = check("a.cu", "b.cu", "--fix")
     assert code == 2 and err == "stitchcuda: a.cu: cannot be written (write-protected)\n"
     assert file.read_text() == other.read_text() == RACE
@@ -107,7 +107,7 @@ def test_a_disk_that_fills_up_leaves_all_files_as_they_were(check: Run, monkeypa
             raise OSError(28, "No space left on device")
         replace(source, target)
 
-    monkeypatch.setattr(writing.os, "replace", full)
+    monkeypatch.setattr(os, "replace", full)
     code, _, err = check("a.cu", "b.cu", "--fix")
     assert code == 2 and "No space left on device" in err
     assert [f.read_text() for f in files] == [RACE, RACE] and sorted(os.listdir(".")) == ["a.cu", "b.cu"]

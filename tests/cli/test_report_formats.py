@@ -103,7 +103,7 @@ def test_findings_of_the_baseline_are_suppressed(check: Run, schema: jsonschema.
 _COMMAND = re.compile(r"::(error|warning|notice) ([^:]*?)::(.*)")
 
 
-def annotations(out: str) -> Iterator[tuple[str, dict[str, str], str]]:
+def read_annotations(out: str) -> Iterator[tuple[str, dict[str, str], str]]:
     """As the runner reads them: a command a line, properties separated by commas, escapes undone."""
 
     def plain(text: str) -> str:
@@ -120,7 +120,7 @@ def annotations(out: str) -> Iterator[tuple[str, dict[str, str], str]]:
 def test_annotations(check: Run) -> None:
     put("odd, name: 100%.cu", BOTH)
     put("empty.cu", "")
-    (race, hint, unknown, note) = annotations(check("odd, name: 100%.cu", "empty.cu", "--format", "github")[1])
+    (race, hint, unknown, note) = read_annotations(check("odd, name: 100%.cu", "empty.cu", "--format", "github")[1])
     assert race[:2] == (
         "error",
         {
@@ -136,7 +136,7 @@ def test_annotations(check: Run) -> None:
 def test_a_range_over_lines_has_no_end_column(check: Run) -> None:
     """GitHub shows no columns when the lines differ."""
     put("a.cu", RACE.replace("(x, y);", "(x,\n      y);"))
-    ((_, where, _),) = annotations(check("a.cu", "--format", "github")[1])
+    ((_, where, _),) = read_annotations(check("a.cu", "--format", "github")[1])
     assert (where["line"], where["endLine"]) == ("12", "13") and "endColumn" not in where
 
 
