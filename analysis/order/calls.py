@@ -8,24 +8,20 @@ from functools import cached_property
 from stitchcuda.analysis.order import host_library, packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.clocks import STOPWATCHES
-from stitchcuda.analysis.order.construction import Construction, Outcome
+from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.foregone import Foregone
 from stitchcuda.analysis.order.names import (
-    CONTAINERS,
-    DEVICE_CONTAINERS,
     SMART_POINTERS,
     plain,
 )
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import Poly, symbol
-from stitchcuda.analysis.order.timeline import Mode
+from stitchcuda.analysis.order.summaries import Summaries
 from stitchcuda.analysis.order.values import (
     Clock,
     Closure,
     Code,
     Instance,
-    Num,
     Place,
     Pointer,
     Reference,
@@ -34,15 +30,11 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
-from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
+from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
-SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
-PASSING_BODY = 400  # the same for functions that hand on memory
 
-
-class Calls(Construction):
+class Calls(Summaries):
     def call(self, expr: ir.Call, state: State) -> Value:
         """A call inside an expression: its outcomes are merged into the one state."""
         return self.joined(self.call_outcomes(expr, state), state)
@@ -158,6 +150,8 @@ class Calls(Construction):
             return [] if ended is None else [(state, ended)]
         frame = Frame(function, (*caller.calls, self.site(span)), [{}], this)
         frame.packs = counts
+        if this is not None and function.record and function.template:
+            frame.types.update(self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))))
         for name, given in zip(function.template, template, strict=False):
             if isinstance(given, TypeRef):
                 frame.types[name] = given
@@ -193,10 +187,27 @@ class Calls(Construction):
             else:
                 self.bind_local(param.name, param.type, param.span, given, state, moved)
 
-    def call_backs(self, values: list[Value], span: Span, state: State) -> None:
+    @cached_property
+    def _registered(self) -> list[tuple[list[Value], Span, tuple[Site, ...]]]:
+        return []
+
+    def register(self, values: list[Value], span: Span) -> None:
+        """Functions of the program that run later: when an event loop calls them, or when the program ends."""
+        self._registered.append((values, span, (*self.frame.calls, self.site(span))))
+
+    def run_registered(self, state: State) -> None:
+        """Now is later."""
+        waiting = list(self._registered)
+        self._registered.clear()
+        for values, span, calls in waiting:
+            self.call_backs(values, span, state, calls)
+
+    def call_backs(self, values: list[Value], span: Span, state: State, calls: tuple[Site, ...] | None = None) -> None:
         """A function of the program was handed to code that is not followed: a thread, an event loop, an exit handler. It
         runs at some time, ordered with nothing that is known here; what it does is written down from a copy of the state,
         as another host thread."""
+        if self.inside is not None:
+            return
         for position, value in enumerate(values):
             match value:
                 case Code(uids=uids, this=this):
@@ -213,7 +224,7 @@ class Calls(Construction):
                     scopes = [dict(value.scope), {}]
                 case _:
                     continue
-            calls = (*self.frame.calls, self.site(span))
+            calls = calls or (*self.frame.calls, self.site(span))
             deep = len(self.frames) >= self.options.max_depth
             if body is None or deep or any(f.function is function and f.calls == calls for f in self.frames):
                 continue
@@ -238,6 +249,36 @@ class Calls(Construction):
             finally:
                 self.frames.pop()
                 self.thread = thread
+
+    def run_aside(self, value: Value, given: list[Value], span: Span, state: State) -> bool:
+        found: tuple[Function, ir.Block | None, tuple[ir.Param, ...], list[dict[str, Place]], Place | None]
+        match value:
+            case Code(uids=uids, this=this):
+                functions = [self.program.functions[u] for u in self.nearest(list(uids))]
+                bodies = [f for f in functions if f.body is not None and f.space in ("host", "host_device")]
+                if len(bodies) != 1:
+                    return False
+                found = (bodies[0], bodies[0].body, bodies[0].params, [{}], this)
+            case Closure(node=node) if node.space == "host":
+                function = self.program.functions[value.function]
+                found = (function, node.body, node.params, [dict(value.scope), {}], self.frame.this)
+            case _:
+                return False
+        function, body, params, scopes, this = found
+        if body is None or len(self.frames) >= self.options.max_depth:
+            return False
+        aside = state.copy()
+        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), scopes, this))
+        self.executed.add(function.uid)
+        try:
+            bound: list[tuple[ir.Param, Value | Place]] = []
+            for k, param in enumerate(params):
+                bound.append((param, given[k] if k < len(given) else Unknown(self.fresh(param.name))))
+            self._bind(bound, aside, moved=True)
+            self.run_body(body, aside)
+        finally:
+            self.frames.pop()
+        return True
 
     def _is_device_code(self, arg: Expr) -> bool:
         """Whether an argument is a function or lambda that does CUDA work: whoever gets it may call it."""
@@ -292,96 +333,6 @@ class Calls(Construction):
         finally:
             self.frames.pop()
 
-    def follows(self, function: Function) -> bool:
-        """Whether a call is followed into the body: always when CUDA work can be reached; of host-only functions the
-        small ones, and larger ones through which memory passes (they return a pointer or a record, or fill one)."""
-        if function.uid in self.program.reaches_cuda:
-            return True
-        size = self._sizes.get(function.uid)
-        if size is None:
-            assert function.body is not None
-            passes = function.returns.pointer > 0 or any(self._fills(p.type) for p in function.params)
-            loop_weight = 1 if passes else SMALL_BODY
-            size = 0
-            for node in ir.walk(function.body):
-                size += loop_weight if isinstance(node, ir.Loop) else 1
-                if size > PASSING_BODY:
-                    break
-            if passes and size <= PASSING_BODY:
-                size = 0
-            self._sizes[function.uid] = size
-        return size <= SMALL_BODY
-
-    def _fills(self, type: TypeRef) -> bool:
-        """Whether a parameter of this type can take out a pointer: `float**`, `float*&`, a record by reference."""
-        if type.const and type.pointer < 2:
-            return False
-        if type.pointer + type.reference >= 2:
-            return True
-        target = TypeRef(type.name, type.args)
-        return (type.pointer > 0 or type.reference) and self.names.record(self.names.resolve(target)) is not None
-
-    @cached_property
-    def _sizes(self) -> dict[str, int]:
-        return {}
-
-    def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
-        """A host-only function that is not followed: what it reads and writes through its parameters."""
-        self.executed.add(function.uid)
-        effects = kernel_effects(self.program, function.uid)
-        given: list[tuple[ir.Param, Place | None, Value]] = []
-        for param, arg in zip(function.params, expr.args, strict=False):
-            place = self.locate(arg, state) if param.type.reference else None
-            value = self.load(state, place) if place is not None else self.evaluate(arg, state)
-            given.append((param, place, value))
-        numbers = {param.name: value.value for param, _, value in given if isinstance(value, Num)}
-        for param, place, value in given:
-            for pointer in self.pointers_in(value, state):
-                if not param.type.const:
-                    self.forget_behind(state, pointer)
-            self._touched_by(param, value, effects, numbers, expr.span, state)
-            if place is not None and not param.type.const:
-                self._forget(state, place)
-        if this is not None:
-            self._forget(state, this)
-        return [(state, self._result(function.returns, expr, function.name, state))]
-
-    def _touched_by(
-        self, param: ir.Param, value: Value, effects: KernelEffects, numbers: dict[str, Poly], span: Span, state: State
-    ) -> None:
-        """Host accesses of a function that is not followed, through one parameter."""
-        found = effects.of(param.name)
-        if found and isinstance(value, Pointer):
-            for effect in found:
-                for access in self.accesses_by(value, effect, param.type.name, numbers, state):
-                    obj = self.objects[self._object_of[access.buffer]]
-                    if self.visible_to_device(state, obj):
-                        self.host_access(state, obj.id, access.mode, span, access.range)
-            return
-        for pointer in self.pointers_in(value, state):
-            obj = self.objects[pointer.place.object]
-            if self.visible_to_device(state, obj):
-                for mode in (Mode.READ,) if param.type.const else (Mode.READ, Mode.WRITE):
-                    self.host_access(state, obj.id, mode, span, certain=False)
-
-    def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State) -> Value:
-        """The value of a call that was not followed."""
-        resolved = self.names.resolve(self.bound_type(type))
-        if resolved is not None and not resolved.pointer:
-            record = self.names.record(resolved)
-            if record is not None or plain(resolved.name) in CONTAINERS | DEVICE_CONTAINERS:
-                obj = self.object_for(self.identity("result", expr.span, name), name, type=resolved)
-                place = Place(obj.id)
-                state.clear_below(place)
-                if record is None:
-                    made = self.container(state, place, resolved)
-                    self.set_count(state, made.object, symbol(self.fresh("count")))
-                    return made
-                return Struct(place)
-            if resolved.name in ("int", "size_t", "unsigned", "long", "unsigned int", "std::size_t", "int64_t"):
-                return Num(symbol(self.fresh(name)))
-        return Unknown(self.fresh(name))
-
     def _method(self, expr: ir.Call, callee: ir.Member, state: State) -> list[Outcome]:
         place = self.locate(callee.base, state)
         if place is not None:
@@ -393,6 +344,9 @@ class Calls(Construction):
             place, value = value.place, self.load(state, value.place)
         if isinstance(value, Clock):  # `t.time_since_epoch().count()`
             return [(state, value)]
+        told = self.signal(place, callee.name, state)
+        if told is not None:
+            return [(state, told)]
         if isinstance(value, Instance):
             result = self.container_method(state, value, callee.name, expr.args, expr.span)
             if result is not None:

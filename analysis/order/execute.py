@@ -61,6 +61,7 @@ class Executor(Loops):
                     frame.scopes[0][param.name] = Place(obj.id)
             if function.body is not None:
                 for end, _ in self.run_body(function.body, state):
+                    self.run_registered(end)
                     if self.options.observed is not None:
                         self.emit_host(end, ApiKind.NEUTRAL, END, function.name_span)
         except (OutOfEffort, RecursionError) as stop:

@@ -6,6 +6,7 @@ from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.containers import Containers
+from stitchcuda.analysis.order.host_functions import AWAITS, TELLS
 from stitchcuda.analysis.order.names import plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
@@ -23,7 +24,7 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
+from stitchcuda.analysis.program.ir import Expr, Site, Span, TypeRef
 
 Outcome = tuple[State, Value]
 
@@ -31,8 +32,14 @@ Outcome = tuple[State, Value]
 class HostCalls(Containers):
     """Layer of the executor: calls of host functions without a body in the program."""
 
-    def call_backs(self, values: list[Value], span: Span, state: State) -> None:
+    def call_backs(self, values: list[Value], span: Span, state: State, calls: tuple[Site, ...] | None = None) -> None:
         """Follows functions that were handed to a call that is not followed itself."""
+        raise NotImplementedError
+
+    def register(self, values: list[Value], span: Span) -> None:
+        raise NotImplementedError
+
+    def run_registered(self, state: State) -> None:
         raise NotImplementedError
 
     def _malloc(self, name: str, expr: ir.Call, state: State) -> Value:
@@ -131,12 +138,17 @@ class HostCalls(Containers):
         if timed is not None:
             return [(state, timed)]
         if short_name in ("make_unique", "make_shared"):
-            return [(state, self._make(expr, state))]
+            made = self._make(expr, state)
+            if short_name == "make_unique" and isinstance(made, Pointer):
+                self.owned_by_one.add(made.place.object)
+            return [(state, made)]
         if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
             return [(state, self.evaluate(expr.args[0], state))]
         values = [self.evaluate(a, state) for a in expr.args]
         if short_name in ("min", "max", "fmin", "fmax") and len(values) == 2:
             return [(state, self._extreme(short_name, values))]
+        if short_name in TELLS | AWAITS and isinstance(values[0] if values else None, Pointer):
+            self.signal(self.pointed(values[0], state), short_name, state)
         if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
             return self.unresolved(name, expr, state, values)
         self.call_backs(values, expr.span, state)
@@ -195,7 +207,12 @@ class HostCalls(Containers):
                 if self.visible_to_device(state, obj):
                     self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)
         self.machine.may_have_waited(state.order)
-        self.call_backs(values, expr.span, state)
+        if host_library.REGISTERS.search(name):
+            self.register(values, expr.span)
+        else:
+            if host_library.EVENT_LOOPS.search(name):
+                self.run_registered(state)
+            self.call_backs(values, expr.span, state)
         for arg in expr.args:
             if isinstance(arg, ir.AddressOf):
                 place = self.locate(arg.operand, state)

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from stitchcuda.analysis.order.timeline import Mode
+
+# Functions that keep a function of the program for later, and those that call what was kept.
+REGISTERS = re.compile(r"(?:^|::)(?:glut\w+Func|glutCreateMenu|at_?(?:quick_)?exit|on_exit)$")
+EVENT_LOOPS = re.compile(r"(?:^|::)glut\w*Loop\w*$")
 
 R = (Mode.READ,)
 W = (Mode.WRITE,)

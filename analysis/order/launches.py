@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
@@ -196,6 +197,8 @@ class Launches(Expressions):
                 yield Pointer(Place(value.object), True, ZERO, None)
             elif isinstance(value, Pointer):
                 yield value
+            elif isinstance(value, Struct) and not member:  # which of the record's pointers is not known
+                yield from (replace(p, index=None) for p in self.pointers_in(value, state))
 
     def _symbols(self, effects: KernelEffects, path: str) -> Iterator[Access]:
         for name, mode in effects.symbols:

@@ -171,6 +171,7 @@ class Object:
     alloc_op: int | None = None
     named_at: int = 0  # call depth of the variable it is named after
     buffer: int | None = None  # its Timeline buffer, once an op touched it
+    filled: bool = False  # a host function that was not looked into put something into it
 
 
 SIZE = "#size"  # the number of elements, kept as a field of the container's object

@@ -52,10 +52,10 @@ cuModuleLoadDataEx          neutral out - - - - / may-sync
 cuModuleLoadFatBinary       neutral out - / may-sync
 cuModuleUnload              neutral - / may-sync
 cuModuleGetLoadingMode      neutral out
-cuModuleGetFunction         neutral out - -
+cuModuleGetFunction         device_pointer out - kernel / function
 cuModuleGetFunctionCount    neutral out -
 cuModuleEnumerateFunctions  neutral out - -
-cuModuleGetGlobal           neutral out out - -
+cuModuleGetGlobal           device_pointer out out - src / symbol
 cuModuleGetTexRef           neutral out - -
 cuModuleGetSurfRef          neutral out - -
 cuLinkCreate                neutral - - - out
@@ -64,7 +64,7 @@ cuLinkAddFile               neutral -
 cuLinkComplete              neutral - out out
 cuLinkDestroy               neutral -
 cuLibraryGetModule          neutral out -
-cuKernelGetFunction         neutral out -
+cuKernelGetFunction         device_pointer out kernel / function
 cuKernelGetLibrary          neutral out -
 cuKernelGetAttribute        neutral out - - device
 cuKernelSetAttribute        neutral - value - device
@@ -93,12 +93,12 @@ cuArray3DCreate             alloc out params / array 3d
 cuMipmappedArrayCreate      alloc out params - / array 3d
 cuArrayDestroy              free ptr / array
 cuMipmappedArrayDestroy     free ptr / array
-cuMemAddressReserve         neutral out bytes - - flags
+cuMemAddressReserve         device_pointer out bytes - - flags / resource
 cuMemAddressFree            neutral ptr bytes
 cuMemCreate                 neutral out bytes - flags
 cuMemRelease                neutral -
 cuMemMap                    neutral ptr bytes offset - flags
-cuMemMapArrayAsync          unmodelled - - stream / async
+cuMemMapArrayAsync          library_call - - stream / async interop
 cuMemUnmap                  neutral ptr bytes
 cuMemSetAccess              neutral ptr bytes - -
 cuMemGetAccess              neutral out - ptr
@@ -169,11 +169,11 @@ cuStreamSynchronize         stream_sync stream
 cuStreamQuery               query stream
 cuStreamGetCtx              neutral stream out out
 cuStreamGetGreenCtx         neutral stream out
-cuStreamWaitValue32         unmodelled stream ptr value flags / async
-cuStreamWaitValue64         unmodelled stream ptr value flags / async
-cuStreamWriteValue32        unmodelled stream ptr value flags / async
-cuStreamWriteValue64        unmodelled stream ptr value flags / async
-cuStreamBatchMemOp          unmodelled stream - params flags / async
+cuStreamWaitValue32         library_call stream src value flags / async awaits
+cuStreamWaitValue64         library_call stream src value flags / async awaits
+cuStreamWriteValue32        library_call stream dst value flags / async
+cuStreamWriteValue64        library_call stream dst value flags / async
+cuStreamBatchMemOp          library_call stream - params flags / async awaits
 cuStreamBeginCapture#1      capture_begin stream
 cuEventCreate               event_create out flags
 cuGreenCtxCreate            neutral out - device flags
@@ -248,7 +248,7 @@ cuTensorMapEncodeIm2colWide neutral out
 cuTensorMapReplaceAddress   neutral out ptr
 cuArrayGetDescriptor        neutral out -
 cuArray3DGetDescriptor      neutral out -
-cuMipmappedArrayGetLevel    neutral out - -
+cuMipmappedArrayGetLevel    device_pointer out src -
 cuGetProcAddress            neutral - out - flags out
 cuFlushGPUDirectRDMAWrites  neutral - -
 cuCoredumpGetAttribute      neutral - out out

@@ -58,8 +58,7 @@ class DeviceExpressions(DeviceGuards, ABC):
                 return tuple(self._member_location(x, name) for x in locations), flags
             case ir.Index(base=base, index=index):
                 by = self._value(index)
-                kind = self._environment.fields.get(base.name) if isinstance(base, ir.Member) else None
-                if kind is not None and kind.dims:  # an array inside a struct
+                if self._dimensions_left(base):  # an array inside a struct
                     locations, flags = self._locations(base)
                     inside = tuple(element for x in locations for element in self._embedded(x))
                     return inside, combine([by, flags])
@@ -185,6 +184,13 @@ class DeviceExpressions(DeviceGuards, ABC):
             return False
         held = self._store.get(found, UNKNOWN)
         return held.function is None and any(not p.value and not p.local for p in held.places)
+
+    def _dimensions_left(self, node: ir.Expr) -> int:
+        """Of an array that is a struct's field: 2 for `s.m` of `float m[3][3]`, 1 for `s.m[0]`, 0 for an element."""
+        if isinstance(node, ir.Index):
+            return max(0, self._dimensions_left(node.base) - 1)
+        kind = self._environment.fields.get(node.name) if isinstance(node, ir.Member) else None
+        return len(kind.dims) if kind is not None else 0
 
     def _embedded(self, array: Location) -> tuple[Location, ...]:
         """An element of an array that is a struct's field, by where the field lies."""

@@ -1,0 +1,144 @@
+"""Host functions of the program that are not followed into their bodies: what a call of one does, in sum."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from stitchcuda.analysis.order.construction import Construction, Outcome
+from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, plain
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
+from stitchcuda.analysis.order.timeline import Mode
+from stitchcuda.analysis.order.values import Num, Place, Pointer, Struct, Unknown, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
+from stitchcuda.analysis.program.ir import Function, Span, TypeRef
+
+SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
+PASSING_BODY = 400  # the same for functions that hand on memory
+
+
+class Summaries(Construction):
+    """Layer of the executor: which calls are followed, and what the others do."""
+
+    def follows(self, function: Function) -> bool:
+        """Whether a call is followed into the body: always when CUDA work can be reached; of host-only functions the
+        small ones, and larger ones through which memory passes (they return a pointer or a record, or fill one)."""
+        if function.uid in self.program.reaches_cuda:
+            return True
+        size = self._sizes.get(function.uid)
+        if size is None:
+            assert function.body is not None
+            passes = function.returns.pointer > 0 or any(self._fills(p.type) for p in function.params)
+            passes = passes or self._keeps(function)
+            loop_weight = 1 if passes else SMALL_BODY
+            size = 0
+            for node in ir.walk(function.body):
+                size += loop_weight if isinstance(node, ir.Loop) else 1
+                if size > PASSING_BODY:
+                    break
+            if passes and size <= PASSING_BODY:
+                size = 0
+            self._sizes[function.uid] = size
+        return size <= SMALL_BODY
+
+    def _keeps(self, function: Function) -> bool:
+        """Whether it puts pointers into globals or into fields of its object."""
+        owner = self.names.record(TypeRef(function.record)) if function.record else None
+        assert function.body is not None
+        for node in ir.walk(function.body):
+            if isinstance(node, ir.Assign) and not node.op and isinstance(node.target, ir.Name | ir.Member):
+                name = plain(node.target.name)
+                field = self.names.field_type(owner, name) if owner is not None else None
+                declared = [field] if field is not None else [d.type for _, d in self.names.globals.get(name, ())]
+                if any(type.pointer for type in declared):
+                    return True
+        return False
+
+    def _fills(self, type: TypeRef) -> bool:
+        """Whether a parameter of this type can take out a pointer: `float**`, `float*&`, a record by reference."""
+        if type.const and type.pointer < 2:
+            return False
+        if type.pointer + type.reference >= 2:
+            return True
+        target = TypeRef(type.name, type.args)
+        return (type.pointer > 0 or type.reference) and self.names.record(self.names.resolve(target)) is not None
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        return {}
+
+    def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
+        """A host-only function that is not followed: what it reads and writes through its parameters."""
+        self.executed.add(function.uid)
+        effects = kernel_effects(self.program, function.uid)
+        given: list[tuple[ir.Param, Place | None, Value]] = []
+        for param, arg in zip(function.params, expr.args, strict=False):
+            place = self.locate(arg, state) if param.type.reference else None
+            value = self.load(state, place) if place is not None else self.evaluate(arg, state)
+            given.append((param, place, value))
+        numbers = {param.name: value.value for param, _, value in given if isinstance(value, Num)}
+        for param, place, value in given:
+            for pointer in self.pointers_in(value, state):
+                if not param.type.const:
+                    self.forget_behind(state, pointer)
+                    self.objects[pointer.place.object].filled = True
+            self._touched_by(param, value, effects, numbers, expr.span, state)
+            self._filled(param, value, expr.span, state)
+            if place is not None and not param.type.const:
+                self._forget(state, place)
+                self.objects[place.object].filled = True
+        if this is not None:
+            self._forget(state, this)
+        return [(state, self._result(function.returns, expr, function.name, state))]
+
+    def _filled(self, param: ir.Param, value: Value, span: Span, state: State) -> None:
+        """A `float**` parameter takes out memory that the function made: it works on the host alone, so the memory is the
+        host's. What the variable held already may have been meant to be filled, and stays."""
+        target = self.pointed(value, state) if isinstance(value, Pointer) and not value.array else None
+        type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
+        if target is None or type is None or type.pointer != 1 or type.dims or param.type.const:
+            return
+        held = state.load(target)
+        if held is None or (isinstance(held, Num) and held.value == ZERO) or isinstance(held, Unknown):
+            name = self.display(target)
+            self.store_value(
+                state, target, self.made_on_the_host(name, type, self.identity("filled", span, name)), type
+            )
+
+    def _touched_by(
+        self, param: ir.Param, value: Value, effects: KernelEffects, numbers: dict[str, Poly], span: Span, state: State
+    ) -> None:
+        """Host accesses of a function that is not followed, through one parameter."""
+        found = effects.of(param.name)
+        if found and isinstance(value, Pointer):
+            for effect in found:
+                for access in self.accesses_by(value, effect, param.type.name, numbers, state):
+                    obj = self.objects[self._object_of[access.buffer]]
+                    if self.visible_to_device(state, obj):
+                        self.host_access(state, obj.id, access.mode, span, access.range)
+            return
+        for pointer in self.pointers_in(value, state):
+            obj = self.objects[pointer.place.object]
+            if self.visible_to_device(state, obj):
+                for mode in (Mode.READ,) if param.type.const else (Mode.READ, Mode.WRITE):
+                    self.host_access(state, obj.id, mode, span, certain=False)
+
+    def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State) -> Value:
+        """The value of a call that was not followed."""
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is not None and not resolved.pointer:
+            record = self.names.record(resolved)
+            if record is not None or plain(resolved.name) in CONTAINERS | DEVICE_CONTAINERS:
+                obj = self.object_for(self.identity("result", expr.span, name), name, type=resolved)
+                obj.filled = True
+                place = Place(obj.id)
+                state.clear_below(place)
+                if record is None:
+                    made = self.container(state, place, resolved)
+                    self.set_count(state, made.object, symbol(self.fresh("count")))
+                    return made
+                return Struct(place)
+            if resolved.name in ("int", "size_t", "unsigned", "long", "unsigned int", "std::size_t", "int64_t"):
+                return Num(symbol(self.fresh(name)))
+        return Unknown(self.fresh(name))
