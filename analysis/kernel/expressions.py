@@ -267,6 +267,8 @@ class Expressions(Deciding, ABC):
                 return UNKNOWN
             if isinstance(defined, ir.Name) and defined.name == name:
                 return Value(symbol(name))
+            if any(isinstance(part, ir.Opaque) for part in ir.walk(defined)):
+                return Value(symbol(name))  # a constant all the same
             return self.value(defined)
         if self.program.by_name.get(bare(name)):
             return Value(function=name)
