@@ -71,10 +71,11 @@ def chosen_statistic(contract: Contract) -> str:
 
 
 def governing(contract: Contract, available: Sequence[str]) -> str | None:
-    """The figure that decides: that of the contract's first bound on time, else the CUDA span; the next best one where it could not
-    be measured. None when there is none but wall-clock time, which says too little of a GPU."""
-    wanted = (
-        "latency" if any(b.metric in ("latency", "throughput", "speedup") for b in contract.bounds) else "cuda_span"
-    )
+    """The figure that decides: the latency of an invocation when a bound is about it, or about the speed of named functions; else the
+    CUDA span, which is the speed of the program; the next best one where it could not be measured. None when there is none but
+    wall-clock time, which says too little of a GPU."""
+    metrics = {b.metric for b in contract.bounds}
+    of_invocations = metrics & {"latency", "throughput"} or ("speedup" in metrics and contract.scope)
+    wanted = "latency" if of_invocations else "cuda_span"
     order = (wanted, "cuda_span") if wanted == "latency" else ("cuda_span",)
     return next((name for name in order if name in available), None)

@@ -146,7 +146,7 @@ def judged(folder: Path, intent: str) -> dict[str, Any]:
         intent,
     ]
     done = subprocess.run(
-        [*command, "--format", "json", "--progress", "none", "--all-gates", "--runs", "4"],
+        [*command, "--format", "json", "--progress", "none", "--all-gates", "--runs", "8"],
         check=False,
         capture_output=True,
         timeout=400,

@@ -23,7 +23,7 @@ __global__ void spread(const float* in, float* out, int n) {
 }
 
 int main() {
-    const int n = 1 << 14;
+    const int n = 1 << 20;  // memory of this size is costly to allocate and free
     std::vector<float> field(n);
     for (int i = 0; i < n; ++i) {
         field[i] = static_cast<float>(i % 97);
@@ -31,7 +31,7 @@ int main() {
     float* d_field = nullptr;
     CHECK(cudaMalloc(&d_field, n * sizeof(float)));
     CHECK(cudaMemcpy(d_field, field.data(), n * sizeof(float), cudaMemcpyHostToDevice));
-    for (int step = 0; step < 400; ++step) {
+    for (int step = 0; step < 200; ++step) {
         float* d_next = nullptr;
         CHECK(cudaMalloc(&d_next, n * sizeof(float)));
         spread<<<n / 256, 256>>>(d_field, d_next, n);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from stitchcuda.analysis.contract.types import Bound, Contract, TensorSpec
 from stitchcuda.gpu_validate.bounds import Measured, bound_results, peak_memory
@@ -59,6 +61,12 @@ def test_the_bound_s_figure_governs_where_it_could_be_measured() -> None:
     assert governing(LATENCY, ["cuda_span", "wall"]) == "cuda_span"
     assert governing(Contract(), ["latency", "cuda_span", "wall"]) == "cuda_span"
     assert governing(Contract(), ["wall"]) is None
+
+
+def test_faster_means_the_program_unless_functions_are_named() -> None:
+    faster = Contract(bounds=(Bound("speedup", "mean", ">=", 1.5, "1"),))
+    assert governing(faster, ["latency", "cuda_span", "wall"]) == "cuda_span"
+    assert governing(replace(faster, scope=("forward",)), ["latency", "cuda_span", "wall"]) == "latency"
 
 
 def test_fewer_calls_gain_nothing_by_being_traced_less_and_more_calls_are_not_forgiven() -> None:
