@@ -223,9 +223,8 @@ class _Walker:
             self._continues.append([])
             self._declared.append(set())
             if stmt.condition is not None and stmt.form in ("for", "while"):
-                paths = [p for path in paths for p in self.owner.branch(stmt.condition, path)[0]]
-                for path in paths:
-                    path.facts.clear()
+                known = [(set(path.facts), path) for path in paths]
+                paths = [p for facts, path in known for p in self._entered(stmt.condition, path, facts)]
             paths = self._statement(stmt.body, paths)
             for path in paths:
                 if not once:
@@ -242,6 +241,13 @@ class _Walker:
                 self._declared[-1] |= declared
         self.owner.released_in_loops.pop()
         return self._merged(left + ([] if endless else paths))
+
+    def _entered(self, condition: Expr, path: Path, facts: set[str]) -> list[Path]:
+        """The ways into a round of a loop; that its condition held says nothing about later."""
+        inside = self.owner.branch(condition, path)[0]
+        for p in inside:
+            p.facts = {k: v for k, v in p.facts.items() if k in facts}
+        return inside
 
     def _released_in(self, body: Stmt) -> set[str]:
         found = set()

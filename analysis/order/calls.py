@@ -355,7 +355,8 @@ class Calls(Summaries):
         if isinstance(value, Struct):
             target = value.place
         type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
-        if type is not None and plain(type.name) in SMART_POINTERS and place is not None:
+        inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer)
+        if type is not None and (inferred or plain(type.name) in SMART_POINTERS) and place is not None:
             result = self.smart_pointer_method(state, place, callee.name, expr.args)
             if result is not None:
                 return [(state, result)]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
 from stitchcuda.analysis.order.host_calls import HostCalls
 from stitchcuda.analysis.order.names import (
     CONTAINERS,
@@ -25,7 +28,7 @@ from stitchcuda.analysis.order.values import (
     Value,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
+from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
@@ -96,8 +99,11 @@ class Construction(HostCalls):
             elif isinstance(value, Instance):
                 type = self.objects[value.object].type or type
         place = self.new_local(name, type, span, state)
+        self.member_copies.discard(place)
         if isinstance(value, Struct) and not type.pointer and not type.reference:
             self.copied(place, value.place)
+            if not moved:
+                self.member_copies.add(place)  # which of the two owns what its members hold is not known
         if isinstance(value, Instance) and not type.pointer and not moved:
             fresh = self.container(state, place, self.objects[value.object].type or type)
             self.copy_container(state, value.object, fresh.object)
@@ -136,7 +142,8 @@ class Construction(HostCalls):
         if len(args) == 1 and self._is_one(args[0], record, state):
             constructors = tuple(f for f in constructors if plain(f.params[0].type.name) == plain(record.name))
         if constructors:
-            self._defaults(place, record, state)
+            given = {name for name, _ in constructors[0].initializers}
+            self._defaults(place, record, state, span, given, self.class_types(constructors[0], resolved))
             self.joined(self.enter(constructors[0], place, args, (), span, state), state)
             return
         if len(args) == 1 and not isinstance(args[0], ir.InitList):
@@ -145,13 +152,14 @@ class Construction(HostCalls):
                 self.copied(place, value.place)
                 self.store_value(state, place, value)
                 return
-            self._defaults(place, record, state)
+            self._defaults(place, record, state, span, {f.name for f in record.fields[:1]})
             if record.fields:
                 self.store_value(state, place.field(record.fields[0].name), value)
             return
-        self._defaults(place, record, state)
         items = args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else args
         names = args[0].names if len(args) == 1 and isinstance(args[0], ir.InitList) else ()
+        listed = {name for name in names if name} or {f.name for f in record.fields[: len(items)]}
+        self._defaults(place, record, state, span, listed)
         for position, item in enumerate(items):
             named = names[position] if position < len(names) else None
             field = named or (record.fields[position].name if position < len(record.fields) else None)
@@ -204,11 +212,61 @@ class Construction(HostCalls):
         one = [f.params[0].type for f in found if f.record == record and len(f.params) == 1]
         return [t for t in one if t.reference and plain(t.name) == name]
 
-    def _defaults(self, place: Place, record: ir.Record, state: State) -> None:
-        """Default member initialisers."""
+    @cached_property
+    def member_copies(self) -> set[Place]:
+        return set()
+
+    def _defaults(
+        self,
+        place: Place,
+        record: ir.Record,
+        state: State,
+        span: Span,
+        given: Collection[str],
+        types: Mapping[str, TypeRef] | None = None,
+    ) -> None:
+        """Bases and members that the constructor does not initialise itself (`given`): by their default initialisers, else
+        by the default constructors of their classes."""
+        for base in record.bases:
+            if plain(base) not in given and self.names.record(TypeRef(base)) not in (None, record):
+                self._as_member(Site("", record.path, record.span), types, place, TypeRef(base), state, span)
         for declaration in record.fields:
+            if declaration.name in given:
+                continue
+            field = place.field(declaration.name)
             if declaration.init is not None:
-                self.initialise(place.field(declaration.name), declaration.type, declaration.init, state)
+                self.initialise(field, declaration.type, declaration.init, state)
+            elif self.owns_objects(declaration.type) is not None:
+                site = Site("", record.path, declaration.span)
+                self._as_member(site, types, field, declaration.type, state, span)
+
+    def _as_member(
+        self, site: Site, types: Mapping[str, TypeRef] | None, place: Place, type: TypeRef, state: State, span: Span
+    ) -> None:
+        """Default construction of a part of an object. `site`, where the part is declared, stands among the calls: what two
+        members make is not the same."""
+        caller = self.frame
+        frame = Frame(caller.function, (*caller.calls, site), caller.scopes, caller.this, types=dict(types or caller.types))
+        if len(self.frames) >= self.options.max_depth:
+            return
+        self.frames.append(frame)
+        try:
+            self.construct(place, type, (), state, span)
+        finally:
+            self.frames.pop()
+
+    def owns_objects(self, type: TypeRef) -> ir.Record | None:
+        """The class of a member that is an object by value."""
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is None or resolved.pointer or resolved.reference or resolved.dims:
+            return None
+        return self.names.record(resolved)
+
+    def class_types(self, function: Function, type: TypeRef | None) -> dict[str, TypeRef]:
+        """The template parameters of a class template's method, as the type of its object binds them."""
+        if type is None or not type.args:
+            return {}
+        return {name: self.bound_type(arg) or arg for name, arg in zip(function.template, type.args, strict=False)}
 
     def _initialise_member(self, this: Place | None, member: str, initial: Expr, state: State) -> None:
         if this is None:
@@ -216,14 +274,21 @@ class Construction(HostCalls):
             return
         place = this.field(member)
         type = self.type_of(place)
+        base = self._base_named(this, member) if type is None else None
+        if base is not None:
+            args = initial.args if isinstance(initial, ir.Construct) else (initial,)
+            self.construct(this, base, args, state, initial.span)
+            return
         if isinstance(initial, ir.Construct | ir.InitList):
             args = initial.args if isinstance(initial, ir.Construct) else initial.items
             if type is not None:
                 self.construct(place, type, args, state, initial.span)
                 return
         resolved = self.names.resolve(self.bound_type(type))
-        if resolved is not None and plain(resolved.name) in CONTAINERS and not (resolved.pointer or resolved.reference):
-            self.construct(place, resolved, (initial,), state, initial.span)  # `: items_(n)`
+        container = resolved is not None and plain(resolved.name) in CONTAINERS
+        by_value = resolved is not None and not (resolved.pointer or resolved.reference)
+        if resolved is not None and by_value and (container or self.owns_objects(resolved) is not None):
+            self.construct(place, resolved, (initial,), state, initial.span)  # `: items_(n), buffer_(bytes)`
             return
         if type is not None and type.reference:
             target = self.locate(initial, state)
@@ -231,6 +296,12 @@ class Construction(HostCalls):
                 state.store(place, Reference(target))
                 return
         self.store_value(state, place, self.evaluate(initial, state))
+
+    def _base_named(self, this: Place, name: str) -> TypeRef | None:
+        """The base class that a constructor initialises by name."""
+        record = self.names.record(self.names.resolve(self.bound_type(self.type_of(this))))
+        found = [b for b in record.bases if plain(b) == plain(name)] if record is not None else []
+        return TypeRef(found[0]) if found and self.names.record(TypeRef(found[0])) is not None else None
 
     def end_storage(self, place: Place, state: State, span: Span, kept: Value) -> None:
         """The memory of a local at the end of its scope: its own, that of containers in it, and what it owns."""
@@ -247,10 +318,11 @@ class Construction(HostCalls):
                 identity = self.objects[value.object].identity
                 if (identity.start, identity.end, identity.calls) == (mine.start, mine.end, mine.calls):
                     self.end_of_life(state, value.object, span, "")
-        owner = plain(type.name) == "unique_ptr" and not type.pointer and len(type.args) == 1
         owned = state.load(place)
-        if owner and isinstance(owned, Pointer) and owned != kept and owned not in self.given_away:
-            self.end_of_life(state, owned.place.object, span, "")
+        if isinstance(owned, Pointer) and owned != kept and owned not in self.given_away and not type.pointer:
+            owner = plain(type.name) == "unique_ptr" and len(type.args) == 1
+            if owner or (type.name == "auto" and owned.place.object in self.owned_by_one):
+                self.end_of_life(state, owned.place.object, span, "")
 
     def destroy(self, place: Place, state: State, span: Span) -> None:
         """The destructor of a local at the end of its scope."""
@@ -263,9 +335,31 @@ class Construction(HostCalls):
         record = self.names.record(type)
         if record is None:
             return
+        self._destroy_object(place, record, state, span)
+
+    def _destroy_object(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
+        """Its destructor, then those of its members, the last one first."""
         destructors = [f for f in self._methods(record.name, "~" + plain(record.name), 0) if f.body is not None]
         if destructors:
             self.joined(self.enter(destructors[0], place, (), (), span, state), state)
+        if place in self.member_copies or len(self.frames) >= self.options.max_depth:
+            return
+        for declaration in reversed(record.fields):
+            field = place.field(declaration.name)
+            held = self.owns_objects(declaration.type)
+            if held is None or field in self.moved or held is record:
+                continue
+            caller = self.frame
+            site = Site("", record.path, declaration.span)
+            self.frames.append(Frame(caller.function, (*caller.calls, site), caller.scopes, caller.this))
+            try:
+                self._destroy_object(field, held, state, span)
+            finally:
+                self.frames.pop()
+        for base in reversed(record.bases):
+            inherited = self.names.record(TypeRef(base))
+            if inherited is not None and inherited is not record:
+                self._destroy_object(place, inherited, state, span)
 
     def _wait_of_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span) -> None:
         """A deleter of the program's own that waits is called with what the pointer holds. Others are left out: that the

@@ -27,6 +27,7 @@ class Lifetimes(Recorder):
         self.endings: dict[tuple[object, ...], Ending] = {}
         self.copied_from: dict[Place, Place] = {}  # records copied member by member, although they have a destructor
         self.moved: set[Place] = set()  # records that were moved from: their destructors have nothing to do
+        self.owned_by_one: set[int] = set()  # objects that `make_unique` made
         self.given_away: set[Value] = set()  # containers and owned memory that were moved elsewhere
         self._users: dict[int, int] = {}  # buffer -> bitset of the device work that touches it
 
