@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.findings.finding import CommentRule, KernelRule, Measured, Rule
 from stitchcuda.analysis.rules import (
+    bad_warp_mask,
     capture_unjoined,
     capture_unsafe,
     double_free,
@@ -54,7 +55,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 # About device code: one kernel at a time.
-KERNEL_RULES: tuple[KernelRule, ...] = ()
+KERNEL_RULES: tuple[KernelRule, ...] = (bad_warp_mask.RULE,)
 
 # About the comments that silence findings, once all others are known; a later one sees what those before it found.
 COMMENT_RULES: tuple[CommentRule, ...] = (unknown_suppression.RULE, unused_suppression.RULE)
