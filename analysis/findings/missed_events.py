@@ -74,10 +74,13 @@ def _flaw(line: Timeline, race: Race, wait: Op) -> tuple[Flaw | None, Op | None]
     if any(record.event != wait.event for record in taken):
         return None, None  # which event it is is not known
     source = race.earlier.id
+    if any(line.ordered(source, record.id) for record in taken):
+        return None, None  # the wait is right where it is made: on another path it is not
     covering = (op for op in line.ops if op.event == wait.event and op.kind is ApiKind.EVENT_RECORD)
     issued = bool(line.earlier[wait.id] >> source & 1)
     for record in covering:
-        if line.earlier[wait.id] >> record.id & 1 and line.ordered(source, record.id):
+        replaced = record.id not in wait.records and line.earlier[wait.id] >> record.id & 1
+        if replaced and line.ordered(source, record.id):
             return Flaw.AGAIN, taken[-1]
     own = [record for record in taken if _one_stream(line, record, race.earlier)]
     if own and issued:
