@@ -7,7 +7,7 @@ from stitchcuda.analysis.order.captures import EXTERNAL
 from stitchcuda.analysis.order.handouts import Handouts
 from stitchcuda.analysis.order.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.machine import Done
-from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
@@ -33,6 +33,10 @@ class Operations(Handouts):
         if self.inside is not None:
             return self.call_inside(expr.name, expr.kind, expr.span, state, "library" not in expr.flags)
         self.observe(state, expr.name, expr.span)
+        if "graph-node" in expr.flags or expr.kind is ApiKind.GRAPH_UPDATE:
+            made = self.graph_call(expr, state)
+            if made is not None:
+                return made
         match expr.kind:
             case ApiKind.COPY:
                 return self._copy(expr, state)
@@ -92,14 +96,16 @@ class Operations(Handouts):
                 assert target is not None
                 stream = self.stream_of(target, state)
                 op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream)
-                if self.certain_stream(stream):
+                made = self._stream_identity.get(stream)
+                if self.certain_stream(stream) and made is not None and self.told_apart(target, made):
                     self.release(state, ("stream", stream, 0), expr.span, expr.name, op)
         else:
             target = expr.role("event") or expr.role("ptr")
             if target is not None:
                 event = self.event_value(values.get("event", values.get("ptr", NULL)), target)
                 op = self.emit_host(state, expr.kind, expr.name, expr.span, event=event)
-                if self.certain_event(event):
+                made = self._event_identity.get(event)
+                if self.certain_event(event) and made is not None and self.told_apart(target, made):
                     self.release(state, ("event", event, 0), expr.span, expr.name, op)
         return NULL
 
@@ -184,12 +190,14 @@ class Operations(Handouts):
         stream = self.stream_role(expr, state)
         accesses: list[Access] = []
         certain = isinstance(executable, Handle) and executable.kind == "exec"
+        previous: tuple[int, ...] = ()  # launches of the same executable do not overlap
+        key: Key = ("exec", -1, 0)
         if isinstance(executable, Handle) and executable.kind == "exec":  # G5: one op with all that the graph does
             key = ("exec", executable.id, executable.made)
             self.note_stale(state, key, self.written_name(expr.role("exec")), expr.span, expr.name, again=False)
-            for op in self.graphs[executable.id]:
-                accesses += self.ops[op].accesses
-        self.emit_device(
+            accesses += self.accesses_of_launch(executable, state)
+            previous = state.order.launches.get(key, ())
+        op = self.emit_device(
             state,
             expr.kind,
             expr.name,
@@ -197,12 +205,16 @@ class Operations(Handouts):
             stream,
             accesses=tuple(merge_accesses(accesses)),
             certain=certain,
+            after=previous,
         )
+        if certain and self.ops[op].graph is None:
+            state.order.launches[key] = (op,)
         return NULL
 
     def _other_op(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
         if expr.kind is ApiKind.GRAPH_UPDATE:
+            self.updated(values)
             self.emit_host(state, expr.kind, expr.name, expr.span)
             return NULL
         if expr.kind is ApiKind.QUERY:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.arithmetic import NULL
-from stitchcuda.analysis.order.launches import Launches
+from stitchcuda.analysis.order.copy_blocks import CopyBlocks
 from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, number
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, Shape
 from stitchcuda.analysis.order.values import (
+    Identity,
     Instance,
     Num,
     Place,
@@ -30,7 +31,20 @@ MAYBE_PAGEABLE = frozenset({Memory.PAGEABLE, Memory.UNKNOWN})
 HOST_ALLOC_MAPPED = 2
 
 
-class Transfers(Launches):
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """A copy, understood: objects and kinds of memory of both sides (None and UNKNOWN: not known)."""
+
+    dst: int | None
+    src: int | None
+    dst_memory: Memory
+    src_memory: Memory
+    direction: str
+    size: Poly | None
+    accesses: tuple[Access, ...]
+
+
+class Transfers(CopyBlocks):
     """Layer of the executor: allocations, releases, copies and fills."""
 
     def out_place(self, expr: ir.Api, state: State) -> Place | None:
@@ -145,9 +159,23 @@ class Transfers(Launches):
             op = self.emit_host(state, expr.kind, expr.name, expr.span, accesses=accesses, certain=certain)
         if expr.kind in (ApiKind.FREE, ApiKind.HOST_FREE) and self.ops[op].graph is None:
             for p in pointers[:1]:
-                if self.certain_object(p.place.object):
+                mine = self.objects[p.place.object].identity
+                if self.certain_object(p.place.object) and self.told_apart(expr.role("ptr"), mine):
                     self.release(state, ("memory", p.place.object, 0), expr.span, expr.name, op)
         return NULL
+
+    def told_apart(self, written: ir.Expr | None, identity: Identity) -> bool:
+        """In a loop: what an argument names is known to be another thing in each round, or the same in all. An element of
+        an array of which only one is known stands for all of them."""
+        frame = self.loop_stack[-1] if self.loop_stack else None
+        if frame is None or frame.index.constant is not None or frame.index in identity.instance:
+            return True
+        while isinstance(written, ir.Cast | ir.Member | ir.Deref | ir.AddressOf):
+            written = written.base if isinstance(written, ir.Member) else written.operand
+        place = self.variable(written.name) if isinstance(written, ir.Name) else None
+        if place is None:
+            return False
+        return not place.path_symbols() and frame.index not in self.objects[place.object].identity.instance
 
     def _memory_of(self, value: Value | None) -> tuple[int | None, Memory, Poly | None]:
         """(object, where it lives, byte offset) of a copy's operand."""
@@ -170,10 +198,40 @@ class Transfers(Launches):
     def _copy(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
         stream = self.stream_role(expr, state)
-        dst_value, src_value = values.get("dst"), values.get("src")
         made: Value = NULL
-        if "returns" in expr.flags and dst_value is None:
-            made = dst_value = self._returned_array(expr, values, state)
+        if "returns" in expr.flags and values.get("dst") is None:
+            made = values["dst"] = self._returned_array(expr, values, state)
+        copied = self.understood(expr, values, state)
+        unknown = tuple(role for role, known in (("src", copied.src), ("dst", copied.dst)) if known is None)
+        asynchronous = "async" in expr.flags
+        op = self.emit_device(
+            state,
+            ApiKind.COPY,
+            expr.name,
+            expr.span,
+            stream,
+            accesses=copied.accesses,
+            unknown=unknown,
+            bytes=copied.size,
+            copy_kind=copied.direction,
+            asynchronous=asynchronous,
+            certain=copied.dst is not None and copied.src is not None,
+        )
+        self._after_copy(state, op, asynchronous, copied.direction, copied.dst_memory, copied.src_memory)
+        return made
+
+    def understood(
+        self, expr: ir.Api, values: dict[str, Value], state: State, described: Place | None = None
+    ) -> Copied:
+        """What a copy reads and writes, source first. `described`: where a structure says it, unless `params` does."""
+        described = described or self.block_place(values.get("params"), state)
+        pitches = [self._poly(values.get(role)) for role in ("width", "dpitch", "spitch")]
+        dense = None not in pitches and all(equal(p, pitches[0]) for p in pitches[1:] if p and pitches[0])
+        if described is not None:
+            block = self.copy_block(described, state)
+            values = {**values, **block}
+            dense = "bytes" in block
+        dst_value, src_value = values.get("dst"), values.get("src")
         if "to-symbol" in expr.flags:
             dst_value = self._symbol_operand(expr, values, state)
         if "from-symbol" in expr.flags:
@@ -181,7 +239,8 @@ class Transfers(Launches):
         dst, dst_memory, dst_offset = self._memory_of(dst_value)
         src, src_memory, src_offset = self._memory_of(src_value)
         size = self._byte_count(values)
-        extent = None if {"2d", "3d", "array"} & expr.flags else size  # pitched rows: bytes are not contiguous
+        gaps = bool({"2d", "3d", "array"} & expr.flags) and not dense  # pitched rows: bytes are not contiguous
+        extent = None if gaps else size
         direction = self._direction(expr, values.get("kind"), dst_memory, src_memory)
         dst_memory, src_memory = _assumed(direction, dst_memory, src_memory)
         if "staged" in expr.flags:  # the library copies the source to pinned memory of its own first: C7, not C6
@@ -196,23 +255,7 @@ class Transfers(Launches):
             accesses.append(
                 Access(self.buffer_of(dst), Mode.WRITE, Range(dst_offset, extent, None, whole), Certainty.MUST, "dst")
             )
-        unknown = tuple(role for role, known in (("src", src), ("dst", dst)) if known is None)
-        asynchronous = "async" in expr.flags
-        op = self.emit_device(
-            state,
-            ApiKind.COPY,
-            expr.name,
-            expr.span,
-            stream,
-            accesses=tuple(accesses),
-            unknown=unknown,
-            bytes=size,
-            copy_kind=direction,
-            asynchronous=asynchronous,
-            certain=dst is not None and src is not None,
-        )
-        self._after_copy(state, op, asynchronous, direction, dst_memory, src_memory)
-        return made
+        return Copied(dst, src, dst_memory, src_memory, direction, size, tuple(accesses))
 
     def _after_copy(self, state: State, op: int, asynchronous: bool, direction: str, dst: Memory, src: Memory) -> None:
         """What the host knows when the call returns."""
@@ -284,15 +327,9 @@ class Transfers(Launches):
     def _fill(self, expr: ir.Api, state: State) -> Value:
         values = self.roles(expr, state)
         stream = self.stream_role(expr, state)
-        target = values.get("dst", values.get("ptr"))
-        dst, memory, offset = self._memory_of(target)
         size = self._byte_count(values)
-        mode = Mode.READ if expr.kind is ApiKind.PREFETCH else Mode.WRITE  # C11: moves pages, changes nothing
-        extent = None if {"2d", "3d"} & expr.flags else size
-        accesses: tuple[Access, ...] = ()
-        if dst is not None:
-            shape = Shape.WHOLE if extent is not None else Shape.SOME
-            accesses = (Access(self.buffer_of(dst), mode, Range(offset, extent, None, shape), Certainty.MUST, "dst"),)
+        accesses = self.filled(values, expr.kind, gaps=bool({"2d", "3d"} & expr.flags))
+        _, memory, _ = self._memory_of(values.get("dst", values.get("ptr")))
         op = self.emit_device(
             state,
             expr.kind,
@@ -302,11 +339,21 @@ class Transfers(Launches):
             accesses=accesses,
             bytes=size,
             asynchronous=True,
-            certain=dst is not None,
+            certain=bool(accesses),
         )
         if "async" not in expr.flags and memory is Memory.PINNED and self.ops[op].graph is None:  # C8
             self.block_host(state, op, self.done_before(op).with_op(op), ())
         return NULL
+
+    def filled(self, values: dict[str, Value], kind: ApiKind, *, gaps: bool) -> tuple[Access, ...]:
+        """What a fill writes, or a prefetch moves; `gaps`: the bytes between its rows are left alone."""
+        dst, _, offset = self._memory_of(values.get("dst", values.get("ptr")))
+        if dst is None:
+            return ()
+        extent = None if gaps else self._byte_count(values)
+        mode = Mode.READ if kind is ApiKind.PREFETCH else Mode.WRITE  # C11: moves pages, changes nothing
+        shape = Shape.WHOLE if extent is not None else Shape.SOME
+        return (Access(self.buffer_of(dst), mode, Range(offset, extent, None, shape), Certainty.MUST, "dst"),)
 
 
 def _assumed(direction: str, dst: Memory, src: Memory) -> tuple[Memory, Memory]:

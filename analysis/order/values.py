@@ -7,7 +7,7 @@ in which loop iterations they were created, so that two groups of paths agree on
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,6 +23,10 @@ class Place:
 
     object: int
     path: tuple[Step, ...] = ()
+
+    def path_symbols(self) -> frozenset[str]:
+        """The symbols in the indexes on the way."""
+        return frozenset(s for step in self.path if isinstance(step, Poly) for s in step.symbols)
 
     def field(self, name: str) -> Place:
         return Place(self.object, (*self.path, name))
@@ -123,6 +127,13 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
+class Either:
+    """One of these, which one is not known: pointers, handles, functions. With one option: that, or nothing."""
+
+    options: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """Anything. `key` names the source of ignorance, so that the same unknown is recognised again."""
 
@@ -130,8 +141,28 @@ class Unknown:
 
 
 Value: TypeAlias = (
-    Num | Truth | Text | Pointer | Handle | Instance | Struct | Reference | Code | Closure | Clock | Unknown
+    Num | Truth | Text | Pointer | Handle | Instance | Struct | Reference | Code | Closure | Clock | Either | Unknown
 )
+
+MAX_OPTIONS = 8  # things that an `Either` tells apart
+
+
+def solid(value: Value | None) -> bool:
+    """Values that name a thing: worth keeping as one of several when it is not known which one is meant."""
+    return isinstance(value, Pointer | Handle | Instance | Code | Closure | Either)
+
+
+def options_of(value: Value) -> tuple[Value, ...]:
+    """What a value may be: itself, or each of its alternatives."""
+    return value.options if isinstance(value, Either) else (value,)
+
+
+def either(values: Iterable[Value]) -> Value | None:
+    """One of several values; None when there are too many, or one of them names nothing."""
+    options = tuple(dict.fromkeys(o for v in values for o in options_of(v)))
+    if not options or len(options) > MAX_OPTIONS or not all(solid(o) for o in options):
+        return None
+    return options[0] if len(options) == 1 else Either(options)
 
 
 @dataclass(frozen=True, slots=True)
