@@ -97,7 +97,8 @@ class Deciding(BlockState, ABC):
         first, second = repr(margin.terms), repr(opposite.terms)
         if exact:
             key = "==" + min(first, second)
-            return Decision(yes, no, (Guard(site, key, True, spread),), (Guard(site, key, False, spread),))
+            met = Guard(site, key, True, spread, equal=margin)
+            return Decision(yes, no, (met,), (Guard(site, key, False, spread),))
         straight = first <= second
         key = min(first, second)
         return Decision(
