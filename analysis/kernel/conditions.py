@@ -1,4 +1,4 @@
-"""What the source says about the condition behind a guard: what it is computed from, and where its other side goes."""
+"""What the source says about the condition behind a guard: what it is computed from."""
 
 from __future__ import annotations
 
@@ -14,29 +14,12 @@ _STEPS = 3  # variables that are looked through, one after the other
 class Conditions:
     """Answers about the conditions of one kernel and of the functions it calls. Each question is looked up once."""
 
-    def __init__(self, program: Program, kernel: str) -> None:
+    def __init__(self, program: Program) -> None:
         self._program = program
-        self._kernel = kernel
         self._nodes: dict[str, list[ir.Expr | ir.Stmt]] = {}
         self._sources: dict[str, dict[str, list[ir.Expr]]] = {}
-        self._ends: dict[Site, bool] = {}
         self._calls: dict[Site, frozenset[str]] = {}
         self._branches: dict[Site, Span | None] = {}
-
-    def ends_thread(self, guard: Guard) -> bool:
-        """The other side of the condition returned from the kernel; it did not leave a loop or a device function."""
-        known = self._ends.get(guard.site)
-        if known is None:
-            known = self._ends[guard.site] = guard.site.function == self._kernel and self._returns(guard.site)
-        return known
-
-    def _returns(self, site: Site) -> bool:
-        for node in self.nodes(site.function):
-            if isinstance(node, ir.If) and _within(site.span, node.condition.span):
-                inside = [n for p in (node.then, node.otherwise) if p is not None for n in ir.walk(p)]
-                returns = any(isinstance(n, ir.Return) for n in inside)
-                return returns and not any(isinstance(n, ir.Break | ir.Continue) for n in inside)
-        return False
 
     def calls(self, guard: Guard) -> frozenset[str]:
         """Names of the functions whose results the condition is computed from, through a few variables."""

@@ -85,7 +85,7 @@ class _Fault:
 
 def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources)
-    conditions = Conditions(given.program, given.kernel)
+    conditions = Conditions(given.program)
     found = [_reported(given, conditions, traces, trace) for trace in traces.traces if not trace.broken]
     if not found:
         return
@@ -208,7 +208,7 @@ def _level(conditions: Conditions, traces: KernelTraces, guard: Guard) -> Confid
     """How sure it is that a condition keeps some lanes of a warp away and lets others pass; None when it does not."""
     if guard.uniformity in (Uniformity.BLOCK, Uniformity.WARP):
         return None
-    if guard.leaves and conditions.ends_thread(guard):
+    if guard.leaves == "return":
         return None  # lanes that have exited may stand in the mask
     if _perhaps_by_warp(guard) or any(_EXCHANGE.search(name) for name in conditions.calls(guard)):
         return None  # a reduction, say, leaves the same number in all lanes
