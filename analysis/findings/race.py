@@ -334,6 +334,8 @@ def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     if len(streams) < 2:
         return Confidence.CERTAIN
     first, second = streams
+    if StreamKind.GRAPH in (first.kind, second.kind):  # unordered nodes of one graph
+        return Confidence.CERTAIN
     if StreamKind.LEGACY in (first.kind, second.kind):
         other = second if first.kind is StreamKind.LEGACY else first
         # A stream from outside may be a blocking one or the default stream itself.

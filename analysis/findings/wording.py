@@ -25,7 +25,9 @@ def operation(op: Op) -> str:
 
 
 def on_stream(timeline: Timeline, op: Op) -> str:
-    """ " on stream `a`", " on the default stream", or nothing for a host op."""
+    """ " on stream `a`", " on the default stream", " in graph `g`", or nothing for a host op."""
+    if op.stream is not None and timeline.streams[op.stream].kind is StreamKind.GRAPH:
+        return f" in {stream(timeline, op.stream)}"
     return f" on {stream(timeline, op.stream)}" if op.stream is not None else ""
 
 
@@ -33,6 +35,8 @@ def stream(timeline: Timeline, number: int) -> str:
     known = timeline.streams[number]
     if known.kind is StreamKind.LEGACY:
         return "the default stream"
+    if known.kind is StreamKind.GRAPH:
+        return f"graph `{known.name}`"
     if known.kind is StreamKind.PER_THREAD:
         return "the per-thread default stream"
     return f"stream `{known.name}`" if known.name else "an unknown stream"

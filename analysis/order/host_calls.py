@@ -6,6 +6,7 @@ from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.containers import Containers
+from stitchcuda.analysis.order.copy_blocks import MAKERS
 from stitchcuda.analysis.order.host_functions import AWAITS, TELLS
 from stitchcuda.analysis.order.names import plain
 from stitchcuda.analysis.order.state import State
@@ -145,6 +146,8 @@ class HostCalls(Containers):
         if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
             return [(state, self.evaluate(expr.args[0], state))]
         values = [self.evaluate(a, state) for a in expr.args]
+        if short_name in MAKERS:
+            return [(state, self.made_structure(short_name, expr, values, state))]
         if short_name in ("min", "max", "fmin", "fmax") and len(values) == 2:
             return [(state, self._extreme(short_name, values))]
         if short_name in TELLS | AWAITS and isinstance(values[0] if values else None, Pointer):

@@ -22,12 +22,13 @@ class Done:
 
     must: int = 0
     may: int = 0
+    partly: int = 0  # those complete on some of the paths that were merged, and on others not
 
     def __or__(self, other: Done) -> Done:
-        return Done(self.must | other.must, self.may | other.may)
+        return Done(self.must | other.must, self.may | other.may, self.partly | other.partly)
 
     def with_op(self, op: int) -> Done:
-        return Done(self.must | 1 << op, self.may | 1 << op)
+        return Done(self.must | 1 << op, self.may | 1 << op, self.partly)
 
 
 NOTHING = Done()
@@ -35,7 +36,7 @@ NOTHING = Done()
 
 def uncertain(done: Done) -> Done:
     """The same set, known only as a possibility."""
-    return Done(0, done.may)
+    return Done(0, done.may, done.partly)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class OrderState:
     events: dict[int, EventState] = field(default_factory=dict)
     captures: list[Capture] = field(default_factory=list)
     device_bits: dict[int | None, int] = field(default_factory=dict)  # ops by device
+    launches: dict[tuple[str, int, int], tuple[int, ...]] = field(default_factory=dict)  # last ones of an executable graph
 
     def copy(self) -> OrderState:
         return OrderState(
@@ -126,6 +128,7 @@ class OrderState:
             dict(self.events),
             [c.copy() for c in self.captures],
             dict(self.device_bits),
+            dict(self.launches),
         )
 
 
@@ -159,15 +162,24 @@ class Machine:
     # ---------------------------------------------------------------------------------------------------- device work
 
     def enqueue(
-        self, state: OrderState, op: int, stream_id: int, device: int | None, event: int | None = None
+        self,
+        state: OrderState,
+        op: int,
+        stream_id: int,
+        device: int | None,
+        event: int | None = None,
+        follows: tuple[int, ...] = (),
     ) -> Placed:
-        """An op on a stream (O1-O6, and E2 when `event` is the event it waits for)."""
+        """An op on a stream (O1-O6, and E2 when `event` is the event it waits for), which also starts after `follows`."""
         capture = self._capture_of(state, stream_id, event)
         if capture is not None:
             return self._record_captured(state, capture, op, stream_id, event)
         stream = self._stream(stream_id)
         before = state.host | state.streams.get(stream_id, NOTHING)  # O2 with a host wait in between (O3), O1
         reasons: list[tuple[int, str]] = [(t, "stream") for t in state.tails.get(stream_id, ())]
+        for previous in follows:
+            before |= Done(self._before(previous), self._before(previous)).with_op(previous)
+            reasons.append((previous, "capture"))
         for other_id, done in state.streams.items():
             if other_id == stream_id:
                 continue
@@ -379,12 +391,17 @@ class Machine:
 MAX_TAILS = 64  # last ops of a stream on different paths that are kept for the graph's edges
 
 
-def merge(a: OrderState, b: OrderState) -> OrderState:
-    """One state for two groups of paths: an op counts as done when it is done on every path that ran it."""
+def merge(a: OrderState, b: OrderState, forced: bool = False) -> OrderState:
+    """One state for two groups of paths: an op counts as done when it is done on every path that ran it. `forced`: they are
+    merged for want of effort, though what follows may tell them apart."""
 
     def done(x: Done, y: Done) -> Done:
+        if x == y:
+            return x
         must = (x.must & y.must) | (x.must & ~b.earlier) | (y.must & ~a.earlier)
-        return Done(must, x.may | y.may)
+        either = x.may | y.may
+        both = either if forced else (x.may & y.may) | (x.may & ~b.earlier) | (y.may & ~a.earlier)
+        return Done(must, both, x.partly | y.partly | (either & ~both))
 
     def union(x: tuple[int, ...], y: tuple[int, ...]) -> tuple[int, ...]:
         return x if x == y else tuple(dict.fromkeys(x + y))[-MAX_TAILS:]
@@ -410,6 +427,7 @@ def merge(a: OrderState, b: OrderState) -> OrderState:
         events,
         _merged_captures(a.captures, b.captures),
         bits,
+        {k: union(a.launches.get(k, ()), b.launches.get(k, ())) for k in a.launches.keys() | b.launches.keys()},
     )
 
 

@@ -67,6 +67,16 @@ CUDA_CONSTANTS: dict[str, int] = {
     "CU_EVENT_RECORD_EXTERNAL": 1,
     "CU_EVENT_WAIT_DEFAULT": 0,
     "CU_EVENT_WAIT_EXTERNAL": 1,
+    **{
+        f"{prefix}{name}": code
+        for prefix in ("cudaGraphNodeType", "CU_GRAPH_NODE_TYPE_")
+        for name, code in (
+            ("Kernel", 0), ("Memcpy", 1), ("Memset", 2), ("Host", 3), ("Graph", 4), ("Empty", 5), ("WaitEvent", 6),
+            ("EventRecord", 7), ("MemAlloc", 10), ("MemFree", 11), ("Conditional", 13), ("KERNEL", 0), ("MEMCPY", 1),
+            ("MEMSET", 2), ("HOST", 3), ("GRAPH", 4), ("EMPTY", 5), ("WAIT_EVENT", 6), ("EVENT_RECORD", 7),
+            ("MEM_ALLOC", 10), ("MEM_FREE", 11), ("CONDITIONAL", 13),
+        )
+    },
     "cudaMemAttachGlobal": 1,
     "cudaMemAttachHost": 2,
     "cudaMemAttachSingle": 4,

@@ -101,6 +101,7 @@ class Access:
     certainty: Certainty = Certainty.MUST
     via: str = ""  # kernel parameter or role it came through ("dst", "in"), for messages
     fields: frozenset[str] = frozenset()  # only these of the records there, with their type: "Out.mean"; empty: all
+    one_of: bool = False  # the pointer may lead elsewhere instead: several were possible
 
 
 class StreamKind(StrEnum):
@@ -110,6 +111,7 @@ class StreamKind(StrEnum):
     PER_THREAD = "per_thread"
     CREATED = "created"
     PARAMETER = "parameter"  # comes from outside the entry function
+    GRAPH = "graph"  # no stream: stands for the nodes of an explicit graph, which only their dependencies order
     UNKNOWN = "unknown"
 
 
@@ -365,6 +367,7 @@ class Timeline:
     endings: tuple[Ending, ...] = ()  # host memory that died while it was in use
     measurements: tuple[Measurement, ...] = ()  # times taken
     faults: tuple[Fault, ...] = ()  # calls that CUDA does not accept where they stand
+    partly: tuple[int, ...] = ()  # per op: what is ordered before it on some of the paths that run both, on others not
 
     def ordered(self, a: int, b: int) -> bool:
         """Whether op `a` is complete before op `b` starts, on every path that runs both."""
@@ -373,3 +376,7 @@ class Timeline:
     def may_overlap(self, a: int, b: int) -> bool:
         """Whether `a` may have been issued before `b` and still be running when `b` starts."""
         return bool(self.earlier[b] >> a & 1) and not self.ordered(a, b)
+
+    def on_some_paths(self, a: int, b: int) -> bool:
+        """Whether `a` is complete before `b` starts on some paths that run both, and on others not."""
+        return bool(self.partly) and bool(self.partly[b] >> a & 1)
