@@ -168,6 +168,8 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
     for op, access in ((earlier, clash.first), (later, clash.second)):
+        if access.one_of:
+            level = Confidence.POSSIBLE
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
     if not (earlier.certain and later.certain):

@@ -5,7 +5,19 @@ from __future__ import annotations
 import zlib
 
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, equal, number, symbol
-from stitchcuda.analysis.order.values import Handle, Instance, Num, Pointer, Text, Truth, Unknown, Value
+from stitchcuda.analysis.order.values import (
+    Either,
+    Handle,
+    Instance,
+    Num,
+    Pointer,
+    Text,
+    Truth,
+    Unknown,
+    Value,
+    either,
+    options_of,
+)
 
 MAX_KEY = 96
 NULL = Num(ZERO)
@@ -58,6 +70,9 @@ def binary(op: str, left: Value, right: Value) -> Value:
     """`left op right` for everything but `&&`, `||`, `,`."""
     if op in COMPARISONS:
         return compare(op, left, right)
+    if isinstance(left, Either) or isinstance(right, Either):
+        results = [binary(op, a, b) for a in options_of(left) for b in options_of(right)]
+        return either(results) or Unknown(short(f"({key_of(left)}{op}{key_of(right)})"))
     if isinstance(left, Pointer) or isinstance(right, Pointer):
         return _pointer(op, left, right)
     if isinstance(left, Num) and isinstance(right, Num):
@@ -157,6 +172,9 @@ def _known(op: str, left: Value, right: Value) -> bool | None:
                 return None if answer is None else not answer
             case "<=":
                 return at_least(b, a)
+    if isinstance(left, Either) and len(left.options) > 1 and not isinstance(right, Either):
+        answers = {_known(op, option, right) for option in left.options}
+        return answers.pop() if len(answers) == 1 else None
     if op in ("==", "!="):
         solid = (Pointer, Handle, Instance)
         if isinstance(left, solid) and right == NULL or isinstance(right, solid) and left == NULL:

@@ -5,26 +5,24 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from stitchcuda.analysis.order import host_library, packs
+from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.clocks import STOPWATCHES
 from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.foregone import Foregone
+from stitchcuda.analysis.order.methods import Methods
 from stitchcuda.analysis.order.names import (
-    SMART_POINTERS,
     plain,
 )
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.summaries import Summaries
 from stitchcuda.analysis.order.values import (
-    Clock,
     Closure,
     Code,
+    Either,
     Instance,
     Place,
     Pointer,
-    Reference,
     Struct,
     Unknown,
     Value,
@@ -34,7 +32,7 @@ from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
 
-class Calls(Summaries):
+class Calls(Methods):
     def call(self, expr: ir.Call, state: State) -> Value:
         """A call inside an expression: its outcomes are merged into the one state."""
         return self.joined(self.call_outcomes(expr, state), state)
@@ -46,7 +44,7 @@ class Calls(Summaries):
             expr = replace(expr, args=packs.expanded(expr.args, self.frame.packs))
         callee = expr.callee
         if isinstance(callee, ir.Member):
-            return self._method(expr, callee, state)
+            return self.method_outcomes(expr, callee, state)
         if isinstance(callee, ir.Name) and callee.name in STOPWATCHES and expr.args:
             place = self.pointed(self.evaluate(expr.args[0], state), state)
             if place is not None:
@@ -55,7 +53,7 @@ class Calls(Summaries):
         if isinstance(callee, ir.Name):
             place = self.variable(callee.name)
             if place is not None:
-                return self._call_value(self.load(state, place), expr, state)
+                return self.call_value(self.load(state, place), expr, state)
             functions = self._resolve(callee.name, len(expr.args))
             if functions:
                 return self.invoke(functions, self._own(functions[0]), expr, state, callee.template)
@@ -63,7 +61,7 @@ class Calls(Summaries):
             if record is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
-        return self._call_value(self.evaluate(callee, state), expr, state)
+        return self.call_value(self.evaluate(callee, state), expr, state)
 
     def _own(self, function: Function) -> Place | None:
         """The object whose method `f()` means within a method: the same one."""
@@ -72,13 +70,15 @@ class Calls(Summaries):
     def _resolve(self, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
         here = self.frame.function
         if record is None and here.record:
-            own = resolve(self.program, here.path, name, argc, here.record)
+            own = resolve(self.program, here.path, name, argc, self.own_record(here))
             if own:
                 return own
         return resolve(self.program, here.path, name, argc, record)
 
-    def _call_value(self, value: Value, expr: ir.Call, state: State) -> list[Outcome]:
+    def call_value(self, value: Value, expr: ir.Call, state: State) -> list[Outcome]:
         match value:
+            case Either(options=options):
+                return self.each(options, state, lambda option, s: self.call_value(option, expr, s))
             case Code(uids=uids, this=this):
                 functions = tuple(self.program.functions[u] for u in uids)
                 fitting = tuple(f for f in functions if len(f.params) >= len(expr.args)) or functions
@@ -90,7 +90,7 @@ class Calls(Summaries):
                 if place is not None:
                     held = state.load(place)
                     if isinstance(held, Code | Closure):
-                        return self._call_value(held, expr, state)
+                        return self.call_value(held, expr, state)
                     record = self.names.record(self.names.resolve(self.type_of(place)))
                     if record is not None:
                         methods = self._methods(record.name, "operator()", len(expr.args))
@@ -332,47 +332,3 @@ class Calls(Summaries):
             return self.run_body(closure.node.body, state)
         finally:
             self.frames.pop()
-
-    def _method(self, expr: ir.Call, callee: ir.Member, state: State) -> list[Outcome]:
-        place = self.locate(callee.base, state)
-        if place is not None:
-            held = state.load(place)
-            value: Value = held if held is not None else self.load(state, place)
-        else:
-            value = self.evaluate(callee.base, state)
-        if isinstance(value, Reference):
-            place, value = value.place, self.load(state, value.place)
-        if isinstance(value, Clock):  # `t.time_since_epoch().count()`
-            return [(state, value)]
-        told = self.signal(place, callee.name, state)
-        if told is not None:
-            return [(state, told)]
-        if isinstance(value, Instance):
-            result = self.container_method(state, value, callee.name, expr.args, expr.span)
-            if result is not None:
-                return [(state, result)]
-        target = place
-        if isinstance(value, Struct):
-            target = value.place
-        type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
-        inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer)
-        if type is not None and (inferred or plain(type.name) in SMART_POINTERS) and place is not None:
-            result = self.smart_pointer_method(state, place, callee.name, expr.args)
-            if result is not None:
-                return [(state, result)]
-        if type is not None and type.pointer and isinstance(value, Pointer):
-            target = self.pointed(value, state)
-            type = self.names.resolve(self.type_of(target)) if target is not None else None
-        record = self.names.record(type)
-        if record is not None:
-            methods = self._methods(record.name, callee.name, len(expr.args))
-            if methods:
-                return self.invoke(methods, target, expr, state, callee.template)
-            field = target.field(callee.name) if target is not None else None
-            if field is not None and isinstance(state.load(field), Code | Closure):
-                return self._call_value(self.load(state, field), expr, state)
-        if callee.name in host_library.QUIET_METHODS or (type is not None and type.name.startswith("std::")):
-            for a in expr.args:
-                self.evaluate(a, state)
-            return [(state, Unknown(self.fresh(callee.name)))]
-        return self.unresolved(callee.name, expr, state)

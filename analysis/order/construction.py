@@ -17,7 +17,6 @@ from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State, merge
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.values import (
-    Handle,
     Instance,
     Num,
     Place,
@@ -26,6 +25,8 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Unknown,
     Value,
+    either,
+    solid,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
@@ -66,11 +67,13 @@ class Construction(HostCalls):
         return value
 
     def _either(self, a: Value, b: Value) -> Value:
-        solid = (Pointer, Handle, Instance, Struct)
-        if isinstance(a, solid) != isinstance(b, solid):
-            return a if isinstance(a, solid) else b
-        if isinstance(a, Struct) and isinstance(b, Struct):
-            return a
+        if isinstance(a, Struct) or isinstance(b, Struct):
+            return a if isinstance(a, Struct) else b
+        if solid(a) != solid(b):
+            return a if solid(a) else b
+        one_of = either((a, b))
+        if one_of is not None:
+            return one_of
         return (
             Num(symbol(self.fresh("phi"))) if isinstance(a, Num) and isinstance(b, Num) else Unknown(self.fresh("phi"))
         )
@@ -246,7 +249,9 @@ class Construction(HostCalls):
         """Default construction of a part of an object. `site`, where the part is declared, stands among the calls: what two
         members make is not the same."""
         caller = self.frame
-        frame = Frame(caller.function, (*caller.calls, site), caller.scopes, caller.this, types=dict(types or caller.types))
+        frame = Frame(
+            caller.function, (*caller.calls, site), caller.scopes, caller.this, types=dict(types or caller.types)
+        )
         if len(self.frames) >= self.options.max_depth:
             return
         self.frames.append(frame)
@@ -336,6 +341,14 @@ class Construction(HostCalls):
         if record is None:
             return
         self._destroy_object(place, record, state, span)
+
+    def delete(self, value: Value, array: bool, span: Span, state: State) -> None:
+        """`delete p`: the destructor of the class that the object was made as. The elements of arrays are left out."""
+        for pointer in [] if array else self.pointers_in(value, state):
+            place = self.pointed(pointer, state) if isinstance(value, Pointer) else None
+            record = self.names.record(self.names.resolve(self.type_of(place))) if place is not None else None
+            if place is not None and record is not None and len(self.frames) < self.options.max_depth:
+                self._destroy_object(place, record, state, span)
 
     def _destroy_object(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
         """Its destructor, then those of its members, the last one first."""

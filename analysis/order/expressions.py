@@ -20,6 +20,7 @@ from stitchcuda.analysis.order.values import (
     Clock,
     Closure,
     Code,
+    Either,
     Handle,
     Identity,
     Instance,
@@ -30,6 +31,8 @@ from stitchcuda.analysis.order.values import (
     Text,
     Unknown,
     Value,
+    either,
+    options_of,
     size_of,
 )
 from stitchcuda.analysis.program import ir
@@ -52,6 +55,9 @@ class Expressions(Places):
     def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
         raise NotImplementedError
 
+    def delete(self, value: Value, array: bool, span: Span, state: State) -> None:
+        raise NotImplementedError
+
     def launch(self, expr: ir.Launch, state: State) -> Value:
         raise NotImplementedError
 
@@ -71,7 +77,7 @@ class Expressions(Places):
             case ir.Member() | ir.Index() | ir.Deref():
                 place = self.locate(expr, state)
                 if place is None:
-                    return Unknown(self._unknown_key(expr))
+                    return self._one_of_several(expr, state) or Unknown(self._unknown_key(expr))
                 self.touch(state, place, Mode.READ, expr.span)
                 return self.load(state, place)
             case ir.AddressOf(operand=operand):
@@ -115,6 +121,28 @@ class Expressions(Places):
                     self.machine.may_have_waited(state.order)
                     self.cut(expr.span, what)
                 return Unknown(self.fresh("opaque"))
+
+    def _one_of_several(self, expr: ir.Member | ir.Index | ir.Deref, state: State) -> Value | None:
+        """What is read through a pointer that may be one of several."""
+        if any(isinstance(n, ir.Call | ir.Assign | ir.Api | ir.Launch | ir.New) for n in ir.walk(expr)):
+            return None  # nothing is done twice
+        places = self._places(expr, state)
+        return either(self.load(state, p) for p in places) if len(places) > 1 else None
+
+    def _places(self, expr: Expr, state: State) -> list[Place]:
+        """The places that an lvalue expression may denote."""
+        match expr:
+            case ir.Member(base=base, name=name):
+                return [self.follow(state, p.field(name)) for p in self._places(base, state)]
+            case ir.Deref(operand=operand):
+                found = [self.pointed(v, state) for v in options_of(self.evaluate(operand, state))]
+            case ir.Index(base=base, index=index):
+                at = self.evaluate(index, state)
+                step = at.value if isinstance(at, Num) else symbol(short(f"[{key_of(at)}]"))
+                found = [self.element_of(v, step, state) for v in options_of(self.evaluate(base, state))]
+            case _:
+                found = [self.locate(expr, state)]
+        return [p for p in found if p is not None]
 
     def _constant(self, value: float | str | bool | None) -> Value:
         if value is None:
@@ -174,6 +202,9 @@ class Expressions(Places):
         b = self.evaluate(otherwise, state)
         if a == b:
             return a
+        chosen = either(v for v in (a, b) if v != NULL)
+        if chosen is not None:
+            return Either((chosen,)) if NULL in (a, b) and not isinstance(chosen, Either) else chosen
         if isinstance(a, Num) and isinstance(b, Num):
             return Num(symbol(short(f"({key_of(test)}?{a.value}:{b.value})")))
         return Unknown(short(f"({key_of(test)}?{key_of(a)}:{key_of(b)})"))
@@ -393,5 +424,10 @@ class Expressions(Places):
         else:
             old = value
         self.touch(state, place, Mode.WRITE, expr.target.span)
+        mine = state.load(place)
+        if isinstance(mine, Instance) and isinstance(value, Instance):
+            if self.objects[mine.object].memory != self.objects[value.object].memory:
+                self.machine.may_have_waited(state.order)  # thrust copies between host and device
+                return value
         self.store_value(state, place, value)
         return old if expr.post else value

@@ -15,6 +15,7 @@ from stitchcuda.analysis.order.timeline import Access, Certainty, Launched, Mode
 from stitchcuda.analysis.order.values import (
     SIZES,
     Code,
+    Either,
     Handle,
     Identity,
     Instance,
@@ -24,6 +25,7 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Unknown,
     Value,
+    options_of,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.effects import KernelEffects, ParamEffect, kernel_effects
@@ -44,7 +46,7 @@ class Launches(Expressions):
         stream = self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
         args = [self.evaluate(a, state) for a in packs.expanded(expr.args, self.frame.packs)]
         if expr.packed_args is not None:
-            args = self._packed(expr.packed_args, state)
+            args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         name, accesses, unknown, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
         self.emit_device(
             state,
@@ -78,9 +80,8 @@ class Launches(Expressions):
             return tuple(p for p in parts if p is not None)
         return (value,)
 
-    def _packed(self, expr: Expr, state: State) -> list[Value]:
+    def packed_values(self, value: Value, state: State) -> list[Value]:
         """`void* args[] = {&a, &b}` of cudaLaunchKernel."""
-        value = self.evaluate(expr, state)
         out: list[Value] = []
         if isinstance(value, Pointer):
             for i in range(64):
@@ -101,7 +102,8 @@ class Launches(Expressions):
         state: State,
     ) -> tuple[str, list[Access], tuple[str, ...], bool]:
         uids = self._kernels(kernel, len(args))
-        name = kernel.name if isinstance(kernel, Code) else self._kernel_name(expr.kernel)
+        first = options_of(kernel)[0]
+        name = first.name if isinstance(first, Code) else self._kernel_name(expr.kernel)
         if not uids:
             return name, self._anything(args, state), (), False
         function = self.program.functions[uids[0]]
@@ -131,9 +133,8 @@ class Launches(Expressions):
 
     def _kernels(self, kernel: Value, count: int) -> list[str]:
         """The kernels that a value with so many arguments may mean, the nearest definitions first."""
-        uids = (
-            [u for u in kernel.uids if self.program.functions[u].space == "global"] if isinstance(kernel, Code) else []
-        )
+        meant = [u for option in options_of(kernel) if isinstance(option, Code) for u in option.uids]
+        uids = [u for u in meant if self.program.functions[u].space == "global"]
         by_arity = [u for u in uids if len(self.program.functions[u].params) == count]
         return self.nearest(by_arity or uids)
 
@@ -159,7 +160,7 @@ class Launches(Expressions):
     def accesses_by(
         self, arg: Value, effect: ParamEffect, declared: str, values: dict[str, Poly], state: State
     ) -> Iterator[Access]:
-        for pointer in self._member_pointers(arg, effect.member, state):
+        for pointer, one_of in self._member_pointers(arg, effect.member, state):
             element = SIZES.get(effect.element)
             if element is None and (effect.member or effect.element in ("", declared)):  # not cast inside the kernel
                 element = pointer.element
@@ -176,11 +177,14 @@ class Launches(Expressions):
                     where = Range(start, None, None, effect.shape, member)
             buffer = self.buffer_of(pointer.place.object)
             for mode in sorted(effect.modes):
-                yield Access(buffer, mode, where, effect.certainty, effect.name, effect.fields)
+                certainty = Certainty.MAY if one_of else effect.certainty
+                yield Access(buffer, mode, where, certainty, effect.name, effect.fields, one_of)
 
-    def _member_pointers(self, arg: Value, member: str, state: State) -> Iterator[Pointer]:
-        """The pointers that a kernel argument carries at a member path ("" the argument itself, "[]" behind elements)."""
-        current: list[Value] = [arg]
+    def _member_pointers(self, arg: Value, member: str, state: State) -> Iterator[tuple[Pointer, bool]]:
+        """The pointers that a kernel argument carries at a member path ("" the argument itself, "[]" behind elements), and
+        whether each is one of several that may be meant."""
+        current: list[Value] = list(options_of(arg))
+        one_of = isinstance(arg, Either)
         for step in filter(None, member.replace("[]", ".[]").split(".")):
             following: list[Value] = []
             for value in current:
@@ -190,15 +194,17 @@ class Launches(Expressions):
                     continue
                 place = value.place if isinstance(value, Struct) else self.pointed(value, state)
                 if place is not None:
-                    following.append(self.load(state, place.field(step)))
+                    held = self.load(state, place.field(step))
+                    one_of = one_of or isinstance(held, Either)
+                    following += options_of(held)
             current = following
         for value in current:
             if isinstance(value, Instance):
-                yield Pointer(Place(value.object), True, ZERO, None)
+                yield Pointer(Place(value.object), True, ZERO, None), one_of
             elif isinstance(value, Pointer):
-                yield value
+                yield value, one_of
             elif isinstance(value, Struct) and not member:  # which of the record's pointers is not known
-                yield from (replace(p, index=None) for p in self.pointers_in(value, state))
+                yield from ((replace(p, index=None), True) for p in self.pointers_in(value, state))
 
     def _symbols(self, effects: KernelEffects, path: str) -> Iterator[Access]:
         for name, mode in effects.symbols:
@@ -225,6 +231,9 @@ class Launches(Expressions):
                 yield value
             case Instance(object=obj):
                 yield Pointer(Place(obj), True)
+            case Either(options=options):
+                for option in options:
+                    yield from self.pointers_in(option, state)
             case Struct(place=place):
                 for path, held in list(state.below(place)):
                     if path and isinstance(held, Pointer):

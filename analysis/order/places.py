@@ -21,6 +21,7 @@ from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.order.values import (
+    Either,
     Handle,
     Identity,
     Instance,
@@ -33,6 +34,7 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Unknown,
     Value,
+    either,
     pointee,
     size_of,
 )
@@ -97,9 +99,11 @@ class Places(Clocks):
 
     def cast(self, value: Value, type: TypeRef) -> Value:
         resolved = self.names.resolve(self.bound_type(type))
-        if isinstance(value, Pointer) and resolved is not None and resolved.pointer:
-            return self.retype(value, pointee(resolved))
-        return value
+        if resolved is None or not resolved.pointer:
+            return value
+        if isinstance(value, Either):
+            return Either(tuple(self.cast(option, resolved) for option in value.options))
+        return self.retype(value, pointee(resolved)) if isinstance(value, Pointer) else value
 
     def retype(self, pointer: Pointer, target: TypeRef | None) -> Pointer:
         """The pointer seen as one to elements of another type: its index is rescaled when the sizes allow it."""
@@ -227,6 +231,7 @@ class Places(Clocks):
         if not entries or not any(isinstance(s, Poly) for s in place.path):
             return None
         fallback: Value | None = None
+        others: list[Value] = []  # at constant indexes, while the one that is wanted is not known
         for path, value in entries.items():
             if len(path) != len(place.path):
                 continue
@@ -236,7 +241,8 @@ class Places(Clocks):
             if values:
                 return self.substitute(value, values)
             fallback = fallback or self._generalised(path, place.path, value)
-        return fallback
+            others.append(value)
+        return fallback or (either(others) if others else None)
 
     @staticmethod
     def _index_map(stored: tuple[Step, ...], wanted: tuple[Step, ...]) -> dict[str, Poly] | None:
@@ -311,9 +317,11 @@ class Places(Clocks):
             if plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
                 return self.container(state, place, type)
         if type is not None and type.pointer and not type.dims and obj.filled:
-            made = self.made_on_the_host(name, type, Identity("filled", "", "", place.object, 0, (), (), name))
-            state.store(place, made)
-            return made
+            memory_of_host = self.made_on_the_host(
+                name, type, Identity("filled", "", "", place.object, 0, (), (), name)
+            )
+            state.store(place, memory_of_host)
+            return memory_of_host
         if type is not None and outside and (type.pointer or plain(type.name) in SMART_POINTERS):
             target = pointee(type) if type.pointer else (type.args[0] if type.args else None)
             identity = Identity("outside", "", "", place.object, 0, (), (), name)
@@ -376,6 +384,8 @@ class Places(Clocks):
             case Pointer() if type is not None and (type.pointer or plain(type.name) in SMART_POINTERS):
                 value = self.retype(value, pointee(type) if type.pointer else (type.args[0] if type.args else None))
                 self._name_after(value, place)
+            case Either() if type is not None:
+                value = self.cast(value, type)
             case Reference(place=target):
                 value = self.load(state, target)
             case Unknown(key=key) if type is not None and not type.pointer and type.name in COUNTS:

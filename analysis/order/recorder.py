@@ -27,6 +27,7 @@ from stitchcuda.analysis.order.timeline import (
 from stitchcuda.analysis.order.values import (
     SIZE,
     SIZES,
+    Either,
     Handle,
     Identity,
     Instance,
@@ -125,6 +126,7 @@ class Recorder:
         self.before: list[int] = []
         self.earlier: list[int] = []
         self.may: list[int] = []
+        self.partly: list[int] = []
         self.edges: list[Edge] = []
         self._nodes: dict[tuple[object, ...], int] = {}
         self.loops: list[LoopInfo] = []
@@ -275,6 +277,8 @@ class Recorder:
                 return Instance(self._substitute_object(obj, values))
             case Struct(place=place):
                 return Struct(self._substitute_place(place, values))
+            case Either(options=options):
+                return Either(tuple(self.substitute(o, values) for o in options))
             case Handle(kind="stream" | "event") if (identity := self.handle_identity(value)) is not None:
                 return self.twin_handle(value, identity.substitute(values))
         return value
@@ -356,6 +360,7 @@ class Recorder:
         self.before.append(placed.before.must)
         self.earlier.append(placed.earlier)
         self.may.append(placed.before.may & ~placed.before.must)
+        self.partly.append(placed.before.partly & ~(placed.before.must | placed.before.may))
         self.edges += placed.edges
         if state.order.captures or fields.get("event") is not None:
             self.watch(state, self.ops[op])
@@ -373,16 +378,17 @@ class Recorder:
         *,
         waits_for: int | None = None,
         records: int | None = None,
+        after: tuple[int, ...] = (),
         **fields: Any,
     ) -> int:
-        """An op on a stream. `waits_for`/`records`: the event of a wait or record."""
+        """An op on a stream. `waits_for`/`records`: the event of a wait or record; `after`: ops that it also follows."""
         state.host_ops.clear()
         op = len(self.ops)
         if records is not None:
             placed = self.machine.record(state.order, op, stream, records, state.device)
             fields["event"] = records
         else:
-            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for)
+            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for, after)
             if waits_for is not None:
                 fields["event"] = waits_for
         number = self._append(state, placed, kind, api, span, {"stream": stream, **fields})
@@ -441,7 +447,7 @@ class Recorder:
 
     def done_before(self, op: int) -> Done:
         """What is complete when an op starts."""
-        return Done(self.before[op], self.before[op] | self.may[op])
+        return Done(self.before[op], self.before[op] | self.may[op], self.partly[op])
 
     def stage_host(self, state: State, op: int, done: Done) -> None:
         """C1: the host waits in `op` for what precedes it; `op` itself may go on."""
@@ -482,6 +488,7 @@ class Recorder:
             frozenset(self.executed),
             frozenset(self.unfollowed),
             faults=tuple(dict.fromkeys(self.faults)),
+            partly=tuple(self.partly),
         )
 
 

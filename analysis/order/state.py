@@ -11,7 +11,20 @@ from stitchcuda.analysis.order import machine
 from stitchcuda.analysis.order.machine import OrderState
 from stitchcuda.analysis.order.symbolic import ONE, Poly, symbol
 from stitchcuda.analysis.order.timeline import Condition, Released
-from stitchcuda.analysis.order.values import Handle, Instance, Num, Place, Pointer, Step, Truth, Unknown, Value
+from stitchcuda.analysis.order.values import (
+    Either,
+    Handle,
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Step,
+    Truth,
+    Unknown,
+    Value,
+    either,
+    solid,
+)
 
 Path = tuple[Step, ...]
 Key = tuple[str, int, int]  # something that can be released: its kind, its number, and `Handle.made`
@@ -126,6 +139,8 @@ class State:
                 return self._truth(value)
             case Pointer() | Handle() | Instance():
                 return True
+            case Either(options=options):
+                return True if len(options) > 1 and all(self.truth(o) for o in options) else None
             case Unknown(key=key):
                 return self.facts.get(key)
         return None
@@ -202,7 +217,7 @@ def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> 
     return list(compress(a, map(is_not, map(b.get, a), a.values())))
 
 
-def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
+def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) -> State:
     """One state for two groups of paths. What differs becomes unknown, except that a handle wins over nothing."""
     memory = {**b.memory, **a.memory}
     for obj in _apart(b.memory, memory):
@@ -217,7 +232,7 @@ def merge(a: State, b: State, fresh: Callable[[], str]) -> State:
     library = {k: v for k, v in a.library_streams.items() if b.library_streams.get(k) == v}
     hosts = {k: v for k, v in a.host_ops.items() if b.host_ops.get(k) == v}
     return State(
-        machine.merge(a.order, b.order),
+        machine.merge(a.order, b.order, forced),
         memory,
         set(),
         facts,
@@ -271,10 +286,10 @@ def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value
         return x  # type: ignore[return-value]  # at least one side exists
     if x is None:
         return y
-    if is_handle(x) != is_handle(y):
-        return x if is_handle(x) else y
+    if solid(x) != solid(y):
+        return x if solid(x) else y
     if isinstance(x, Pointer) and isinstance(y, Pointer) and x.place == y.place:
         return Pointer(x.place, x.array, None, x.element if x.element == y.element else None)
     if isinstance(x, Num) and isinstance(y, Num):
         return Num(symbol(fresh()))
-    return Unknown(fresh())
+    return either((x, y)) or Unknown(fresh())

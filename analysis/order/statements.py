@@ -35,17 +35,18 @@ class Statements(Calls):
         outcomes = [o for o in frame.returns if not o[0].dead]
         frame.returns = []
         outcomes += [(s, NULL) for s in states if not s.dead]
-        return self._limited(outcomes)
+        return self.limited(outcomes)
 
-    def _limited(self, outcomes: list[Outcome]) -> list[Outcome]:
+    def limited(self, outcomes: list[Outcome]) -> list[Outcome]:
         """Few enough outcomes: ways of ending that differ in nothing that matters are merged."""
         kept: list[Outcome] = []
         for state, value in outcomes:
             for k, (other, other_value) in enumerate(kept):
                 order, handles = differences(other, state)
-                if (not order and not handles and _alike(value, other_value)) or len(kept) >= self.path_limit:
+                alike = not order and not handles and _alike(value, other_value)
+                if alike or len(kept) >= self.path_limit:
                     merged = value if value == other_value else self._either(value, other_value)
-                    kept[k] = (merge(other, state, self.fresh), merged)
+                    kept[k] = (merge(other, state, self.fresh, forced=not alike), merged)
                     break
             else:
                 kept.append((state, value))
@@ -148,7 +149,7 @@ class Statements(Calls):
                     for side, taken in sides:
                         side.assume(test, taken)
                         found.append((side, self.evaluate(then if taken else otherwise, side)))
-                found = self._limited(found)
+                found = self.limited(found)
             case ir.Assign(value=ir.Call() | ir.Conditional() as value):
                 found = [(s, self.assign_value(expr, v, s)) for s, v in self.outcomes(value, state)]
             case ir.Binary(op="==" | "!=" as op, left=ir.Call() as left, right=right):
@@ -298,7 +299,7 @@ class Statements(Calls):
                 kept.append(state)
         while len(kept) > self.path_limit:
             last = kept.pop()
-            kept[-1] = merge(kept[-1], last, self.fresh)
+            kept[-1] = merge(kept[-1], last, self.fresh, forced=True)
         return kept
 
     def _recurs(self, condition: Expr) -> bool:
