@@ -182,7 +182,8 @@ class Owner:
         if expr.kind in MAKES and out in self.names:
             assert out is not None
             known = path.variables.get(out, GONE)
-            if known.state == "held" and not any(out in names for names in self.released_in_loops):
+            once = known.span == expr.span and not self.released_in_loops  # a macro that writes its argument twice
+            if known.state == "held" and not once and not any(out in names for names in self.released_in_loops):
                 self.lose(out, known, expr.span, again=True)
             self.changed(out, path)
             path.variables[out] = Held("held", expr.span, expr.name)

@@ -32,6 +32,7 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 
+MANY_PATHS = 8
 MAX_PATHS = 48
 MAX_NODES = 6_000
 _HANDLES = frozenset({"cudaStream_t", "cudaEvent_t", "CUstream", "CUevent", "CUdeviceptr"})
@@ -121,10 +122,12 @@ class _Walker:
 
     def _merged(self, paths: list[Path]) -> list[Path]:
         kept = {p.key(): p for p in paths}
-        if len(kept) > MAX_PATHS // 2:
+        if len(kept) > MANY_PATHS:  # paths that agree on the variables keep what else they agree on
+            alike: dict[object, Path] = {}
             for path in kept.values():
-                path.facts.clear()
-            kept = {p.key(): p for p in kept.values()}
+                first = alike.setdefault((frozenset(path.variables.items()), frozenset(path.pending.items())), path)
+                first.facts = {k: v for k, v in first.facts.items() if path.facts.get(k) == v}
+            kept = {p.key(): p for p in alike.values()}
         if len(kept) > MAX_PATHS:
             raise TooMany
         return list(kept.values())
@@ -217,7 +220,8 @@ class _Walker:
             stmt.condition is None or (isinstance(stmt.condition, Const) and bool(stmt.condition.value))
         )
         left: list[Path] = []
-        self.owner.released_in_loops.append(set() if once else self._released_in(stmt.body))
+        if not once:
+            self.owner.released_in_loops.append(self._released_in(stmt.body))
         for _ in range(1 if once else 2):
             self._breaks.append([])
             self._continues.append([])
@@ -239,7 +243,8 @@ class _Walker:
                 paths = [p for p in paths if self.owner.visit(stmt.step, p)]
             if once and self._declared:
                 self._declared[-1] |= declared
-        self.owner.released_in_loops.pop()
+        if not once:
+            self.owner.released_in_loops.pop()
         return self._merged(left + ([] if endless else paths))
 
     def _entered(self, condition: Expr, path: Path, facts: set[str]) -> list[Path]:

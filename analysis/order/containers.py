@@ -63,6 +63,8 @@ class Containers(Operations):
     def copy_container(self, state: State, source: int, target: int) -> None:
         if source == target:
             return
+        if self.objects[source].memory != self.objects[target].memory:
+            self.machine.may_have_waited(state.order)  # thrust copies between host and device
         state.clear_below(Place(target))
         state.copy_below(Place(source), Place(target))
         self.set_count(state, target, self.count_of(state, source))

@@ -8,7 +8,7 @@ from typing import Any
 from stitchcuda.analysis.order.machine import Placed
 from stitchcuda.analysis.order.recorder import Options, Recorder
 from stitchcuda.analysis.order.state import Key, State
-from stitchcuda.analysis.order.timeline import Ending, Op, Released, Stale, Timeline
+from stitchcuda.analysis.order.timeline import Ending, Memory, Op, Released, Stale, Timeline
 from stitchcuda.analysis.order.values import Instance, Place, Pointer, Struct, Value
 from stitchcuda.analysis.program.ir import ApiKind, Program, Span
 
@@ -114,7 +114,7 @@ class Lifetimes(Recorder):
     def end_of_life(self, state: State, object_id: int, span: Span, how: str) -> None:
         """The storage of an object is gone: at the end of its scope (`how` is ""), or by a call."""
         buffer = self.objects[object_id].buffer
-        if buffer is None:
+        if buffer is None or self.objects[object_id].memory == Memory.DEVICE.value:  # its release is a call of its own
             return
         users = self._users.get(buffer, 0) & state.order.earlier & ~state.order.host.must
         released = Released(self.site(span), how, self.frame.calls, state.conditions)

@@ -61,6 +61,13 @@ _TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, 
 # words by which programs say that the time of asking is what they measure
 _ON_PURPOSE = re.compile(r"launch|overhead|enqueue|submi[ts]|issue|dispatch|async|cpu", re.IGNORECASE)
 
+_SAID = re.compile(
+    r"\benqueu|overhead|submission|without (sync|wait)|(launch|dispatch|issue)[ _-](time|latency|rate|cost|throughput)|"
+    r"(time|latency|cost|rate) (to|of|taken to) (the )?(launch|enqueue|submit|issue|dispatch)",
+    re.IGNORECASE,
+)
+_LINES = 4  # around the interval that are looked at
+
 
 def check(given: RuleInput) -> Iterator[Finding]:
     line = given.timeline
@@ -104,7 +111,11 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
     mask = sum(1 << op.id for op in sure)
     if mask & ~waited.get(measured.start, 0) == 0 or _timed_by_events(line, measured):
         level = Confidence.POSSIBLE  # another time covers the work properly: this one is of the asking
-    if _named_on_purpose(given, measured) or released_since(line, mask, measured.covered) == mask:
+    if (
+        _named_on_purpose(given, measured)
+        or _said_nearby(given, measured)
+        or released_since(line, mask, measured.covered) == mask
+    ):
         level = Confidence.POSSIBLE
     last = sure[-1]
     message = (
@@ -151,6 +162,19 @@ def _named_on_purpose(given: RuleInput, measured: Measurement) -> bool:
         if around and _ON_PURPOSE.search(_without_strings_of_checks(edits.statement_text(body, around[-1][0].span))):
             return True
     return False
+
+
+def _said_nearby(given: RuleInput, measured: Measurement) -> bool:
+    """The lines around the two readings say so."""
+    body = edits.body_of(given, measured.site.function)
+    if body is None or measured.start is None or measured.start.function != measured.site.function:
+        return False
+    begin, end = sorted((measured.start.span[0], measured.site.span[1]))
+    for _ in range(_LINES):
+        begin = edits.line_start(body.text, max(0, begin - 1))
+        following = body.text.find(b"\n", end)
+        end = following + 1 if following >= 0 else len(body.text)
+    return bool(_SAID.search(body.text[begin:end].decode(errors="replace")))
 
 
 def _without_strings_of_checks(text: str) -> str:

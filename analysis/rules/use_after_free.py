@@ -106,8 +106,8 @@ def _ending(given: RuleInput, ending: Ending) -> Iterator[Finding]:
 
 def _level(op: Op, ending: Ending, memory: Memory) -> Confidence:
     payload = ending.buffer in op.payload
-    if not op.certain and not payload:
-        return Confidence.POSSIBLE
+    if not payload and not (op.certain and (op.copy_kind or memory is not Memory.PAGEABLE)):
+        return Confidence.POSSIBLE  # what a kernel does with pageable memory is seldom what it seems
     if ending.maybe >> op.id & 1 and not _pageable_copy(op, memory):
         return Confidence.POSSIBLE
     return Confidence.LIKELY if _pageable_copy(op, memory) else Confidence.CERTAIN
