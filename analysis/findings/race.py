@@ -176,6 +176,10 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
+    if timeline.on_some_paths(earlier.id, later.id):
+        # A wait behind a condition; an operation behind one may run just when the wait does.
+        unconditional = not earlier.conditions and not later.conditions
+        level = weaker(level, Confidence.LIKELY if unconditional else Confidence.POSSIBLE)
     level = weaker(level, streams_apart(timeline, earlier, later))
     if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
         level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
