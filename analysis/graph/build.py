@@ -6,8 +6,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.analysis.graph.concurrent import overlaps
 from stitchcuda.analysis.graph.flow import value_edges
-from stitchcuda.analysis.graph.model import LEGACY_LABEL, CallPoint, ExecutionGraph, GraphEdge, GraphLoop, GraphNode
+from stitchcuda.analysis.graph.model import (
+    LEGACY_LABEL,
+    CallPoint,
+    ExecutionGraph,
+    GraphEdge,
+    GraphLoop,
+    GraphNode,
+    GraphOverlap,
+)
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, RELEASES, ApiKind, Program, Site
@@ -79,6 +88,7 @@ class GraphBuilder:
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
         self.loops: list[GraphLoop] = []
+        self.overlaps: list[GraphOverlap] = []
         self._labels = _Labels({})
         self._timelines = 0
 
@@ -94,7 +104,7 @@ class GraphBuilder:
             self._add(timeline, function)
 
     def graph(self) -> ExecutionGraph:
-        return ExecutionGraph(tuple(self.nodes), tuple(self.edges), tuple(self.loops))
+        return ExecutionGraph(tuple(self.nodes), tuple(self.edges), tuple(self.loops), tuple(self.overlaps))
 
     def _add(self, timeline: Timeline, function: str | None) -> None:
         self._timelines += 1
@@ -107,7 +117,9 @@ class GraphBuilder:
         for key, ops in sorted(occurrences.items(), key=lambda item: item[1][0].id):
             names[key] = f"n{len(self.nodes) + 1}"
             self.nodes.append(self._node(timeline, names[key], ops, loops))
-        self.edges += _edges(timeline, names, {op.id for ops in occurrences.values() for op in ops})
+        kept = {op.id for ops in occurrences.values() for op in ops}
+        self.edges += _edges(timeline, names, kept)
+        self.overlaps += overlaps(timeline, names, kept)
 
     def _inside(self, timeline: Timeline, op: Op, name: str) -> bool:
         stack = (timeline.entry, op.function, *(site.function for site in op.calls))

@@ -83,9 +83,20 @@ class GraphLoop:
 
 
 @dataclass(frozen=True, slots=True)
+class GraphOverlap:
+    """Work `one` may still run when `other` starts: work of another stream, or a call in which the host waits for something else.
+    `next_round`: only with a later round of a loop around `other`."""
+
+    one: str
+    other: str
+    next_round: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ExecutionGraph:
     """Nodes in program order, edges by source and target, loops outermost first."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
     loops: tuple[GraphLoop, ...]
+    overlaps: tuple[GraphOverlap, ...] = ()  # not printed in JSON

@@ -8,39 +8,16 @@ from __future__ import annotations
 
 import os.path
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import TypeAlias
 
-from stitchcuda.analysis.graph.model import LEGACY_LABEL, RETURNS, ExecutionGraph, GraphLoop, GraphNode
+from stitchcuda.analysis.graph.explain import explain
+from stitchcuda.analysis.graph.model import RETURNS, ExecutionGraph, GraphLoop, GraphNode
+from stitchcuda.analysis.graph.reading import Reading
+from stitchcuda.analysis.graph.words import COPY_WORDS, LISTED, WORK, few, join, names, stream_words
 
-COPY_WORDS = {
-    "h2d": "host to device",
-    "d2h": "device to host",
-    "d2d": "device to device",
-    "h2h": "host to host",
-    "peer": "device to device",
-}
-LISTED = {  # kinds of which neighbours are told in one sentence
-    "alloc": "allocates {} in device memory",
-    "host_alloc": "allocates {} in pinned host memory",
-    "free": "frees {}",
-    "host_free": "frees {}",
-    "register": "pins {}",
-    "unregister": "unpins {}",
-    "stream_create": "creates {}",
-    "stream_destroy": "destroys {}",
-    "event_create": "creates {}",
-    "event_destroy": "destroys {}",
-}
-WORK = {  # what a stream carries: singular and plural
-    "launch": ("launch", "launches"),
-    "copy": ("copy", "copies"),
-    "memset": ("memset", "memsets"),
-    "library_call": ("library call", "library calls"),
-    "graph_launch": ("CUDA graph launch", "CUDA graph launches"),
-}
 NOUNS = {"stream_create": "stream", "stream_destroy": "stream", "event_create": "event", "event_destroy": "event"}
 
 
@@ -91,6 +68,7 @@ class _Story:
         for edge in graph.edges:
             self.before.setdefault(edge.target, []).append((self.nodes[edge.source], edge.why))
         self.home = ""
+        self._reading = Reading(graph)
 
     def tell(self, entry: str, nodes: Sequence[GraphNode]) -> list[str]:
         self.home = nodes[0].calls[0].path if nodes[0].calls else nodes[0].path
@@ -105,7 +83,8 @@ class _Story:
             context = list(heads)
             indent = "  " * (len(heads) + 1)
             lines += [f"{indent}{sentence}" for sentence in self._sentences(group)]
-        return lines + [f"  {line}" for line in self._summary(nodes)]
+        lines += [f"  {line}" for line in self._summary(nodes)]
+        return lines + [f"  {line}" for line in explain(self._reading, nodes, self._where)]
 
     # ------------------------------------------------------------------------------------------------------ grouping
 
@@ -172,24 +151,21 @@ class _Story:
 
     def _listed(self, members: Sequence[GraphNode]) -> str:
         kind = members[0].kind
-        names: list[str] = []
+        made: list[str] = []
         for node in members:
             if kind in NOUNS:
                 name = node.event if "event" in kind else node.stream
                 flags = f" ({node.stream_flags})" if kind == "stream_create" and node.stream_flags else ""
-                names.append(f"{NOUNS[kind]} `{name}`{flags}" if name else f"a {NOUNS[kind]}")
+                made.append(f"{NOUNS[kind]} `{name}`{flags}" if name else f"a {NOUNS[kind]}")
             else:
                 size = f" ({node.bytes} bytes)" if node.bytes and kind in ("alloc", "host_alloc") else ""
-                names += [f"`{name}`{size}" for name in node.made or node.writes or node.reads] or ["memory"]
+                made += [f"`{name}`{size}" for name in node.made or node.writes or node.reads] or ["memory"]
         stream = members[0].stream
-        suffix = f", stream-ordered on {_stream(stream)}" if stream and kind in ("alloc", "free") else ""
-        listed = list(dict.fromkeys(names))
-        if len(listed) > MOST_NAMES:
-            listed = [*listed[: MOST_NAMES - 1], f"{len(listed) - MOST_NAMES + 1} others"]
-        return "the host " + LISTED[kind].format(_join(listed)) + suffix
+        suffix = f", stream-ordered on {stream_words(stream)}" if stream and kind in ("alloc", "free") else ""
+        return "the host " + LISTED[kind].format(join(few(list(dict.fromkeys(made))))) + suffix
 
     def _one(self, node: GraphNode) -> str:
-        on = f" on {_stream(node.stream)}" if node.stream else ""
+        on = f" on {stream_words(node.stream)}" if node.stream else ""
         tail = self._order(node) + (", captured" if node.captured and node.kind != "launch" else "")
         match node.kind:
             case "launch":
@@ -201,40 +177,32 @@ class _Story:
                 size = f", {node.bytes} bytes" if node.bytes else ""
                 waits = "" if node.captured else f"; {RETURNS[node.returns]}"
                 verb = "are" if len(node.reads) > 1 else "is"
-                return f"{_names(node.reads)} {verb} copied to {_names(node.writes)} ({way}{size}){on}{waits}{tail}"
+                return f"{names(node.reads)} {verb} copied to {names(node.writes)} ({way}{size}){on}{waits}{tail}"
             case "memset":
-                return f"{_names(node.writes)} is filled{on}{tail}"
+                return f"{names(node.writes)} is filled{on}{tail}"
             case "event_record":
                 return f"event `{node.event}` is recorded{on}{tail}"
             case "event_wait":
-                return f"{_stream(node.stream)} waits for event `{node.event}`{tail}"
+                return f"{stream_words(node.stream)} waits for event `{node.event}`{tail}"
             case "stream_sync":
-                return f"the host waits for {self._awaited(node) or 'a stream'}"
+                return f"the host waits for {self._reading.awaited(node) or 'a stream'}"
             case "event_sync":
                 return f"the host waits for event `{node.event}`"
             case "device_sync":
                 return "the host waits for all work on the device"
             case "host_read":
-                return f"the host reads {_names(node.reads)}{tail}"
+                return f"the host reads {names(node.reads)}{tail}"
             case "host_write":
-                return f"the host writes {_names(node.writes)}{tail}"
+                return f"the host writes {names(node.writes)}{tail}"
             case "library_call":
                 return f"`{node.api}` runs{on}{_touches(node)}{tail}"
             case "capture_begin":
-                return (
-                    f"the capture of {_stream(node.stream)} into a CUDA graph begins; what is captured does not run yet"
-                )
+                return f"the capture of {stream_words(node.stream)} into a CUDA graph begins; what is captured does not run yet"
             case "capture_end":
-                return f"the capture of {_stream(node.stream)} ends"
+                return f"the capture of {stream_words(node.stream)} ends"
             case "graph_launch":
                 return f"a CUDA graph runs{on}{_touches(node)}{tail}"
         return f"`{node.api}`{on}{_touches(node)}{tail}"
-
-    def _awaited(self, node: GraphNode) -> str:
-        if node.stream:
-            return _stream(node.stream)
-        streams = dict.fromkeys(s.stream for s, why in self.before.get(node.id, ()) if why == "host_wait" and s.stream)
-        return _join(_stream(s) for s in streams)
 
     def _order(self, node: GraphNode) -> str:
         """What the node is ordered after that its own stream does not say already."""
@@ -259,17 +227,17 @@ class _Story:
             for captured in (False, True):
                 work = [n for n in nodes if n.stream == stream and n.kind in WORK and n.captured == captured]
                 if work:
-                    kinds = _join(filter(None, (self._count(work, kind) for kind in WORK)))
-                    yield f"- {_stream(stream)} carries {kinds}{', captured into CUDA graphs' if captured else ''}"
+                    kinds = join(filter(None, (self._count(work, kind) for kind in WORK)))
+                    yield f"- {stream_words(stream)} carries {kinds}{', captured into CUDA graphs' if captured else ''}"
         for way in ("h2d", "d2h"):
             moved: dict[str, list[GraphNode]] = {}
             for node in nodes:
                 if node.copy_kind == way:
                     moved.setdefault(self._where(node.path, node.line), []).append(node)
             if moved:
-                places = _join(
-                    f"{_names(name for n in group for name in n.reads)} to "
-                    f"{_names(name for n in group for name in n.writes)} ({where})"
+                places = join(
+                    f"{names(name for n in group for name in n.reads)} to "
+                    f"{names(name for n in group for name in n.writes)} ({where})"
                     for where, group in moved.items()
                 )
                 yield f"- from {COPY_WORDS[way]}: {places}"
@@ -277,13 +245,13 @@ class _Story:
             f"{self._where(n.path, n.line)}{' in a loop' if n.loop else ''}" for n in nodes if n.blocks_host
         )
         if waits:
-            places = _join(f"{place} ({count} calls)" if count > 1 else place for place, count in waits.items())
+            places = join(f"{place} ({count} calls)" if count > 1 else place for place, count in waits.items())
             yield f"- the host waits at {places}"
         else:
             yield "- the host never waits for the device"
         unsure = [n for n in nodes if n.confidence != "certain"]
         if unsure:
-            places = _join(dict.fromkeys(self._where(n.path, n.line) for n in unsure))
+            places = join(dict.fromkeys(self._where(n.path, n.line) for n in unsure))
             yield f"- not fully known (stream, memory or whether it is reached): {places}"
 
     def _count(self, nodes: Sequence[GraphNode], kind: str) -> str:
@@ -292,34 +260,15 @@ class _Story:
         return f"{count} {word if count == 1 else plural}" if count else ""
 
 
-def _stream(label: str | None) -> str:
-    return "the default stream" if label == LEGACY_LABEL else f"stream `{label}`" if label else "the host"
-
-
-MOST_NAMES = 6
-
-
-def _names(names: Iterable[str]) -> str:
-    listed = [f"`{name}`" for name in dict.fromkeys(names)]
-    if len(listed) > MOST_NAMES:
-        listed = [*listed[: MOST_NAMES - 1], f"{len(listed) - MOST_NAMES + 1} others"]
-    return _join(listed) if listed else "memory that is not known"
-
-
 def _touches(node: GraphNode) -> str:
     both = [n for n in node.reads if n in node.writes]
     reads = [n for n in node.reads if n not in both]
     writes = [n for n in node.writes if n not in both]
     parts = []
     if reads:
-        parts.append(f"reads {_names(reads)}")
+        parts.append(f"reads {names(reads)}")
     if both:
-        parts.append(f"updates {_names(both)}")
+        parts.append(f"updates {names(both)}")
     if writes:
-        parts.append(f"writes {_names(writes)}")
-    return f" and {_join(parts)}" if len(parts) == 1 else f", {_join(parts)}" if parts else ""
-
-
-def _join(words: Iterable[str]) -> str:
-    listed = list(words)
-    return listed[0] if len(listed) == 1 else ", ".join(listed[:-1]) + " and " + listed[-1] if listed else ""
+        parts.append(f"writes {names(writes)}")
+    return f" and {join(parts)}" if len(parts) == 1 else f", {join(parts)}" if parts else ""

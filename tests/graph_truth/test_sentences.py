@@ -30,7 +30,7 @@ def test_copies_return_as_cuda_says(program: str) -> None:
 
 
 def test_captured_work_is_not_said_to_run() -> None:
-    lines = [line for line in text("vit_expert", "text").splitlines() if "_kernel`" in line]
+    lines = [line for line in text("vit_expert", "text").splitlines() if "_kernel`" in line and " with grid " in line]
     assert len(lines) == 23
     assert all(" is captured on stream " in line for line in lines)
     (launch,) = [line for line in text("vit_expert", "text").splitlines() if " runs on stream " in line]
@@ -38,7 +38,7 @@ def test_captured_work_is_not_said_to_run() -> None:
 
 
 def test_launches_of_the_naive_program_run_on_the_default_stream() -> None:
-    lines = [line for line in text("vit", "text").splitlines() if "_kernel`" in line]
+    lines = [line for line in text("vit", "text").splitlines() if "_kernel`" in line and " with grid " in line]
     assert lines
     assert all(" runs on the default stream with grid " in line for line in lines)
 
@@ -62,3 +62,22 @@ def test_flowchart_shows_every_node_and_edge_once(program: str) -> None:
     assert edges.count("-.->") == len(truth.data)
     waits = [n for n in truth.nodes if "sync" in n.facts["kind"] or n.facts["api"] == "cudaMemcpy"]
     assert len([m for m in nodes if m[1] == "{{"]) == len(waits)
+
+
+def test_the_expert_program_overlaps_copies_with_the_round_before() -> None:
+    """Two slots: while one round computes, the next image is copied, and the host waits for the results of the round before."""
+    told = text("vit_expert", "text")
+    assert (
+        "- the copy (slot.cu:30) on stream `streams.copy` with the CUDA graph (slot.cu:34) and the copy (slot.cu:35) of the "
+        "round before on stream `streams.compute`\n"
+    ) in told
+    (wait,) = [line for line in told.splitlines() if "- slot.cu:41" in line]
+    assert "for event `slot.logits_ready`; the host then reads `slot.h_logits`" in wait
+    assert "the CUDA graph (slot.cu:34)" in wait.partition("the host then reads")[2] and "can go on meanwhile" in wait
+
+
+def test_the_naive_program_leaves_the_device_without_work_after_each_launch() -> None:
+    told = text("vit", "text")
+    assert "- nothing: all work is on the default stream, one piece after the other\n" in told
+    waits = told.partition("Where the host waits:\n")[2].splitlines()
+    assert sum("the device has nothing to do until" in line for line in waits) >= 10

@@ -255,6 +255,13 @@ def test_text_reads_as_sentences(graph: ExecutionGraph) -> None:
         "  - stream `s (line 3)` carries 1 launch\n"
         "  - from host to device: `hX` to `dX` (line 10)\n"
         "  - the host waits at line 30\n"
+        "  Between streams:\n"
+        "  - `scale` (line 20) on stream `s (line 3)` waits for the copy (line 10) on stream `s`, through event `ready` "
+        "(recorded at line 11, waited for at line 12); `dX` flows that way\n"
+        "  What could overlap:\n"
+        "  - nothing: all work is ordered, although it is on several streams\n"
+        "  Where the host waits:\n"
+        "  - line 30: for stream `s (line 3)`; the host then reads `hX` (line 31)\n"
     )
 
 
