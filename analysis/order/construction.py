@@ -315,19 +315,23 @@ class Construction(HostCalls):
             return
         held = [value for _, value in state.below(place)]
         self.end_of_life(state, place.object, span, "")
-        mine = self.objects[place.object].identity
         for value in held:
-            if value == kept or value in self.given_away:
-                continue
-            if isinstance(value, Instance):
-                identity = self.objects[value.object].identity
-                if (identity.start, identity.end, identity.calls) == (mine.start, mine.end, mine.calls):
+            if isinstance(value, Instance) and value != kept and value not in self.given_away:
+                if self._dies_with(place, value):
                     self.end_of_life(state, value.object, span, "")
         owned = state.load(place)
         if isinstance(owned, Pointer) and owned != kept and owned not in self.given_away and not type.pointer:
             owner = plain(type.name) == "unique_ptr" and len(type.args) == 1
             if owner or (type.name == "auto" and owned.place.object in self.owned_by_one):
                 self.end_of_life(state, owned.place.object, span, "")
+
+    def _dies_with(self, place: Place, held: Instance) -> bool:
+        """The container is the variable's own: made for it, or moved in from what is gone."""
+        owner = self.containers.get(held.object)
+        if owner is None or owner == place.object:
+            return owner is not None
+        moved_in = self.objects[owner].identity.kind in ("local", "temporary", "result")
+        return moved_in and not any(owner in frame.own for frame in self.frames)
 
     def destroy(self, place: Place, state: State, span: Span) -> None:
         """The destructor of a local at the end of its scope."""

@@ -9,7 +9,7 @@ from stitchcuda.analysis.order.machine import Placed
 from stitchcuda.analysis.order.recorder import Options, Recorder
 from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.timeline import Ending, Memory, Op, Released, Stale, Timeline
-from stitchcuda.analysis.order.values import Instance, Place, Pointer, Struct, Value
+from stitchcuda.analysis.order.values import Identity, Instance, Place, Pointer, Struct, Value
 from stitchcuda.analysis.program.ir import ApiKind, Program, Span
 
 _FREES = frozenset({ApiKind.FREE, ApiKind.HOST_FREE})
@@ -27,6 +27,7 @@ class Lifetimes(Recorder):
         self.endings: dict[tuple[object, ...], Ending] = {}
         self.copied_from: dict[Place, Place] = {}  # records copied member by member, although they have a destructor
         self.moved: set[Place] = set()  # records that were moved from: their destructors have nothing to do
+        self.containers: dict[int, int] = {}  # contents of a container -> the object whose variable it is
         self.owned_by_one: set[int] = set()  # objects that `make_unique` made
         self.given_away: set[Value] = set()  # containers and owned memory that were moved elsewhere
         self._users: dict[int, int] = {}  # buffer -> bitset of the device work that touches it
@@ -46,11 +47,11 @@ class Lifetimes(Recorder):
         again = op.kind in _ENDS
         for access in op.accesses:
             obj = self.object_behind(access.buffer)
-            if ("memory", obj, 0) in state.released:
+            if ("memory", obj, 0) in state.released or state.families:
                 self._stale(state, ("memory", obj, 0), self.buffers[access.buffer].name, op, again, access.buffer)
-        if op.stream is not None and ("stream", op.stream, 0) in state.released:
+        if op.stream is not None and (("stream", op.stream, 0) in state.released or state.families):
             self._stale(state, ("stream", op.stream, 0), self.streams[op.stream].name, op, again)
-        if op.event is not None and ("event", op.event, 0) in state.released:
+        if op.event is not None and (("event", op.event, 0) in state.released or state.families):
             self._stale(state, ("event", op.event, 0), self.events[op.event].name, op, again)
 
     def _stale(self, state: State, key: Key, name: str, op: Op, again: bool, buffer: int | None = None) -> None:
@@ -70,7 +71,7 @@ class Lifetimes(Recorder):
         certain: bool = True,
     ) -> None:
         """A call at `span` names what `key` stands for; nothing happens when that was not released."""
-        found = state.released.get(key)
+        found = state.released.get(key) or self._of_family(state, key)
         if found is None:
             return
         released, owner = found
@@ -89,10 +90,42 @@ class Lifetimes(Recorder):
         """What `key` stands for must not be used from here on."""
         made = Released(self.site(span), how, self.frame.calls, state.conditions, True, op)
         state.released[key] = (made, self._owner())
+        frame = self.loop_stack[-1] if self.loop_stack else None
+        identity = self._identity_of(key)
+        if frame is not None and identity is not None and frame.index in identity.instance:
+            if frame.index.constant is None and state.conditions in frame.entered:
+                state.families = (*state.families, (key, frame.id, made))
+
+    def _identity_of(self, key: Key) -> Identity | None:
+        kind, number, _ = key
+        if kind == "memory":
+            return self.objects[number].identity
+        return {"stream": self._stream_identity, "event": self._event_identity}.get(kind, {}).get(number)
+
+    def _of_family(self, state: State, key: Key) -> tuple[Released, Place | None] | None:
+        """A loop that is over released everything that differs from this in the iteration it was made in."""
+        mine = self._identity_of(key) if state.families else None
+        if mine is None or not mine.instance:
+            return None
+        running = {frame.id for frame in self.loop_stack}
+        for other, loop, released in state.families:
+            theirs = self._identity_of(other) if other[0] == key[0] and loop not in running else None
+            if theirs is not None and replace(theirs, instance=mine.instance) == mine:
+                apart = [a for a, b in zip(theirs.instance, mine.instance, strict=False) if a != b]
+                if len(theirs.instance) == len(mine.instance) and len(apart) <= 1:
+                    return replace(released, sure=False), None
+        return None
 
     def revive(self, state: State, key: Key) -> None:
         """It was made anew."""
         state.released.pop(key, None)
+        mine = self._identity_of(key) if state.families else None
+        if mine is not None:
+            state.families = tuple(
+                f
+                for f in state.families
+                if (i := self._identity_of(f[0])) is None or replace(i, instance=mine.instance) != mine
+            )
 
     def _owner(self) -> Place | None:
         """The object whose destructor runs."""

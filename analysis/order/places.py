@@ -361,6 +361,7 @@ class Places(Clocks):
         if made.size is None and element is not None and made.count is not None:
             made.size = made.count * element
         value = Instance(made.id)
+        self.containers[made.id] = place.object
         self.revive(state, ("memory", made.id, 0))
         state.store(place, value)
         return value

@@ -50,6 +50,7 @@ class State:
     released: dict[Key, tuple[Released, Place | None]] = field(
         default_factory=dict
     )  # and the object whose destructor did
+    families: tuple[tuple[Key, int, Released], ...] = ()  # a loop released all members of a family: one of them, the loop
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
@@ -68,6 +69,7 @@ class State:
             dict(self.host_ops),
             self.touched,
             dict(self.released),
+            self.families,
             self.dead,
             self.capture_mode,
         )
@@ -244,6 +246,7 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
         hosts,
         a.touched | b.touched,
         _released(a, b) if a.released or b.released else {},
+        tuple(f for f in a.families if f in b.families),
         capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )
 

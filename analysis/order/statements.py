@@ -223,6 +223,8 @@ class Statements(Calls):
         for after, result in self.outcomes(value, state):
             if isinstance(result, Reference):
                 result = self.load(after, result.place)
+            if isinstance(result, Struct):
+                result = self._converted(result, frame.function.returns, stmt.span, after)
             self._leave(after, result, stmt)
             frame.returns.append((after, result))
 

@@ -12,6 +12,7 @@ from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, Shape
 from stitchcuda.analysis.order.values import (
+    Either,
     Identity,
     Instance,
     Num,
@@ -21,6 +22,8 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Unknown,
     Value,
+    options_of,
+    solid,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind
@@ -42,6 +45,7 @@ class Copied:
     direction: str
     size: Poly | None
     accesses: tuple[Access, ...]
+    certain: bool  # each side is one thing, not one of several
 
 
 class Transfers(CopyBlocks):
@@ -131,20 +135,23 @@ class Transfers(CopyBlocks):
         value = values.get("ptr", NULL)
         if isinstance(value, Num) and value.value.constant == 0:
             return NULL  # A4: releasing a null pointer does nothing
-        pointers = [p for p in self.pointers_in(value, state)]
+        one_of = isinstance(value, Either)
+        pointers = list(self.pointers_in(value, state))
+        pointers = pointers if one_of else pointers[:1]
+        sure = Certainty.MAY if one_of else Certainty.MUST
         accesses = tuple(
-            Access(self.buffer_of(p.place.object), Mode.WRITE, Range(), Certainty.MUST, "ptr") for p in pointers[:1]
+            Access(self.buffer_of(p.place.object), Mode.WRITE, Range(), sure, "ptr", one_of=one_of) for p in pointers
         )
         if expr.kind is ApiKind.REGISTER:
             flags = self._poly(values.get("flags"))
             mapped = flags is not None and flags.constant is not None and flags.constant & HOST_ALLOC_MAPPED
-            for p in pointers[:1]:
+            for p in [] if one_of else pointers:
                 obj = self.objects[p.place.object]
                 if obj.memory == Memory.PAGEABLE.value:
                     obj.memory = (Memory.MAPPED if mapped else Memory.PINNED).value
                     self.refresh_buffer(obj.id)
             accesses = tuple(replace(a, mode=Mode.READ, certainty=Certainty.MAY) for a in accesses)
-        certain = bool(pointers)
+        certain = bool(pointers) and not one_of
         if "pooled" in expr.flags:
             op = self.emit_device(
                 state,
@@ -157,8 +164,8 @@ class Transfers(CopyBlocks):
             )
         else:  # W8: may wait, which is no order to rely on
             op = self.emit_host(state, expr.kind, expr.name, expr.span, accesses=accesses, certain=certain)
-        if expr.kind in (ApiKind.FREE, ApiKind.HOST_FREE) and self.ops[op].graph is None:
-            for p in pointers[:1]:
+        if expr.kind in (ApiKind.FREE, ApiKind.HOST_FREE) and self.ops[op].graph is None and isinstance(value, Pointer):
+            for p in [] if one_of else pointers:
                 mine = self.objects[p.place.object].identity
                 if self.certain_object(p.place.object) and self.told_apart(expr.role("ptr"), mine):
                     self.release(state, ("memory", p.place.object, 0), expr.span, expr.name, op)
@@ -215,8 +222,9 @@ class Transfers(CopyBlocks):
             bytes=copied.size,
             copy_kind=copied.direction,
             asynchronous=asynchronous,
-            certain=copied.dst is not None and copied.src is not None,
+            certain=copied.certain and copied.dst is not None and copied.src is not None,
         )
+        self._carry(values.get("src"), values.get("dst"), state)
         self._after_copy(state, op, asynchronous, copied.direction, copied.dst_memory, copied.src_memory)
         return made
 
@@ -236,8 +244,8 @@ class Transfers(CopyBlocks):
             dst_value = self._symbol_operand(expr, values, state)
         if "from-symbol" in expr.flags:
             src_value = self._symbol_operand(expr, values, state)
-        dst, dst_memory, dst_offset = self._memory_of(dst_value)
-        src, src_memory, src_offset = self._memory_of(src_value)
+        dst_sides, dst_memory = self._sides(dst_value)
+        src_sides, src_memory = self._sides(src_value)
         size = self._byte_count(values)
         gaps = bool({"2d", "3d", "array"} & expr.flags) and not dense  # pitched rows: bytes are not contiguous
         extent = None if gaps else size
@@ -245,17 +253,44 @@ class Transfers(CopyBlocks):
         dst_memory, src_memory = _assumed(direction, dst_memory, src_memory)
         if "staged" in expr.flags:  # the library copies the source to pinned memory of its own first: C7, not C6
             src_memory = Memory.PINNED
-        accesses: list[Access] = []
         whole = Shape.WHOLE if extent is not None else Shape.SOME
-        if src is not None:
-            accesses.append(
-                Access(self.buffer_of(src), Mode.READ, Range(src_offset, extent, None, whole), Certainty.MUST, "src")
+        one_of = (
+            len(dst_sides) > 1 or isinstance(dst_value, Either),
+            len(src_sides) > 1 or isinstance(src_value, Either),
+        )
+        accesses = [
+            Access(
+                self.buffer_of(obj), mode, Range(offset, extent, None, whole),
+                Certainty.MAY if several else Certainty.MUST, role, one_of=several,
             )
-        if dst is not None:
-            accesses.append(
-                Access(self.buffer_of(dst), Mode.WRITE, Range(dst_offset, extent, None, whole), Certainty.MUST, "dst")
+            for sides, mode, role, several in (
+                (src_sides, Mode.READ, "src", one_of[1]),
+                (dst_sides, Mode.WRITE, "dst", one_of[0]),
             )
-        return Copied(dst, src, dst_memory, src_memory, direction, size, tuple(accesses))
+            for obj, offset in sides
+        ]  # fmt: skip
+        dst, src = (sides[0][0] if sides else None for sides in (dst_sides, src_sides))
+        return Copied(dst, src, dst_memory, src_memory, direction, size, tuple(accesses), not any(one_of))
+
+    def _sides(self, value: Value | None) -> tuple[list[tuple[int, Poly | None]], Memory]:
+        """The objects that a copy's operand may mean, each with the byte offset, and where they live."""
+        found = [self._memory_of(option) for option in options_of(value)] if value is not None else []
+        known = [(obj, memory, offset) for obj, memory, offset in found if obj is not None]
+        memories = {memory for _, memory, _ in known}
+        return [(obj, offset) for obj, _, offset in known], memories.pop() if len(memories) == 1 else Memory.UNKNOWN
+
+    def _carry(self, source: Value | None, target: Value | None, state: State) -> None:
+        """The pointers that copied bytes hold lead to the same things where they arrive."""
+        if not isinstance(source, Pointer) or not isinstance(target, Pointer):
+            return
+        whole = source.array and target.array and source.index == target.index == ZERO
+        here = source.place if whole else self.pointed(source, state)
+        there = target.place if whole else self.pointed(target, state)
+        if here is None or there is None or here.object == there.object:
+            return
+        for path, value in list(state.below(here)):
+            if path and solid(value) and not isinstance(value, Instance):
+                state.store(Place(there.object, there.path + path), value)
 
     def _after_copy(self, state: State, op: int, asynchronous: bool, direction: str, dst: Memory, src: Memory) -> None:
         """What the host knows when the call returns."""
@@ -329,7 +364,8 @@ class Transfers(CopyBlocks):
         stream = self.stream_role(expr, state)
         size = self._byte_count(values)
         accesses = self.filled(values, expr.kind, gaps=bool({"2d", "3d"} & expr.flags))
-        _, memory, _ = self._memory_of(values.get("dst", values.get("ptr")))
+        target = values.get("dst", values.get("ptr"))
+        _, memory = self._sides(target)
         op = self.emit_device(
             state,
             expr.kind,
@@ -339,7 +375,7 @@ class Transfers(CopyBlocks):
             accesses=accesses,
             bytes=size,
             asynchronous=True,
-            certain=bool(accesses),
+            certain=bool(accesses) and not isinstance(target, Either),
         )
         if "async" not in expr.flags and memory is Memory.PINNED and self.ops[op].graph is None:  # C8
             self.block_host(state, op, self.done_before(op).with_op(op), ())
@@ -347,13 +383,17 @@ class Transfers(CopyBlocks):
 
     def filled(self, values: dict[str, Value], kind: ApiKind, *, gaps: bool) -> tuple[Access, ...]:
         """What a fill writes, or a prefetch moves; `gaps`: the bytes between its rows are left alone."""
-        dst, _, offset = self._memory_of(values.get("dst", values.get("ptr")))
-        if dst is None:
-            return ()
+        target = values.get("dst", values.get("ptr"))
+        sides, _ = self._sides(target)
+        one_of = isinstance(target, Either)
+        sure = Certainty.MAY if one_of else Certainty.MUST
         extent = None if gaps else self._byte_count(values)
         mode = Mode.READ if kind is ApiKind.PREFETCH else Mode.WRITE  # C11: moves pages, changes nothing
         shape = Shape.WHOLE if extent is not None else Shape.SOME
-        return (Access(self.buffer_of(dst), mode, Range(offset, extent, None, shape), Certainty.MUST, "dst"),)
+        return tuple(
+            Access(self.buffer_of(obj), mode, Range(offset, extent, None, shape), sure, "dst", one_of=one_of)
+            for obj, offset in sides
+        )
 
 
 def _assumed(direction: str, dst: Memory, src: Memory) -> tuple[Memory, Memory]:
