@@ -11,6 +11,7 @@ from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
+    Either,
     Handle,
     Identity,
     Num,
@@ -253,9 +254,11 @@ class Operations(Handouts):
                         if role.startswith("src")
                         else (Mode.READ, Mode.WRITE)
                     )
-                    certainty = Certainty.MUST if role == "dst" or role.startswith("src") else Certainty.MAY
+                    one_of = isinstance(value, Either)
+                    named = role == "dst" or role.startswith("src")
+                    certainty = Certainty.MUST if named and not one_of else Certainty.MAY
                     where = Range(start, member=member_path(pointer.place))
-                    accesses += [Access(buffer, m, where, certainty, role) for m in modes]
+                    accesses += [Access(buffer, m, where, certainty, role, one_of=one_of) for m in modes]
             if "returns" in expr.flags:
                 result = self._returned_array(expr, values, state)
                 assert isinstance(result, Pointer)
