@@ -134,8 +134,8 @@ class Captures(Transfers):
             elif op.stream is not None and op.kind not in (ApiKind.CAPTURE_BEGIN, ApiKind.CAPTURE_END):
                 self._watch_default_stream(op, capture)
             legacy = op.stream is not None and self.streams[op.stream].kind is StreamKind.LEGACY
-            if op.kind in UNSAFE and op.graph is None and not legacy and self._prohibited(state, capture):
-                self.fault(FaultKind.UNSAFE_CALL, op, capture, capture.origin, capture.sure)
+            if op.kind in UNSAFE and op.graph is None and not legacy:
+                self._watch_unsafe(state, op, capture)
             if op.graph == capture.graph:
                 self._watch_node(op, capture)
 
@@ -148,11 +148,10 @@ class Captures(Transfers):
                 self.fault(FaultKind.WAIT, op, capture, op.stream, capture.sure and self._exactly(op.stream, capture))
             elif self.streams[op.stream].kind is StreamKind.LEGACY and self._blocking(capture) is not False:
                 self.fault(FaultKind.DEFAULT_STREAM, op, capture, capture.origin, self._surely_blocking(capture))
-            elif self._prohibited(state, capture):
-                self.fault(FaultKind.UNSAFE_CALL, op, capture, capture.origin, capture.sure)
-        elif op.event is not None and self._prohibited(state, capture):
-            if self.machine.snapshot(state.order, op.event).capture != capture.graph:
-                self.fault(FaultKind.UNSAFE_CALL, op, capture, capture.origin, capture.sure)
+            else:
+                self._watch_unsafe(state, op, capture)
+        elif op.event is not None and self.machine.snapshot(state.order, op.event).capture != capture.graph:
+            self._watch_unsafe(state, op, capture)
 
     def _exactly(self, stream: int, capture: Capture) -> bool:
         return stream == capture.origin or (stream in capture.streams and stream not in capture.partial)
@@ -207,8 +206,10 @@ class Captures(Transfers):
             if made is not None and self.ops[made].graph is None:
                 self.fault(FaultKind.OUTSIDE_MEMORY, op, capture, capture.origin, capture.sure, made)
 
-    def _prohibited(self, state: State, capture: Capture) -> bool:
-        return capture.mode != RELAXED and capture.mode is not None and state.capture_mode not in (RELAXED, None)
+    def _watch_unsafe(self, state: State, op: Op, capture: Capture) -> None:
+        """G3: prohibited in the modes Global and ThreadLocal, unless the thread has made itself an exception."""
+        if capture.mode not in (RELAXED, None) and state.capture_mode not in (RELAXED, None):
+            self.fault(FaultKind.UNSAFE_CALL, op, capture, capture.origin, capture.sure)
 
     def _blocking(self, capture: Capture) -> bool | None:
         answers = {self.streams[s].blocking for s in (capture.origin, *capture.streams)}

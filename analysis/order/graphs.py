@@ -10,12 +10,12 @@ from stitchcuda.analysis.order.host_functions import HostFunctions
 from stitchcuda.analysis.order.launches import merge_accesses
 from stitchcuda.analysis.order.machine import Done, Placed
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Edge, Memory, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import Handle, Num, Place, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import ApiKind, Program
+from stitchcuda.analysis.program.ir import ApiKind, Program, Span
 
 _NAME = re.compile(r"(?:cuda|cu)(Graph\w*?)(?:_v\d+)?$")
 _TYPES = {0: "Kernel", 1: "Memcpy", 2: "Memset", 3: "Host", 4: "ChildGraph", 5: "Empty", 6: "EventWait",
@@ -53,7 +53,7 @@ class Graphs(HostFunctions):
             self.revive(state, ("graph", graph, 0))
             return self.write_out(expr, Handle("graph", graph), state)
         if name == "GraphClone":
-            return self.write_out(expr, self.roles(expr, state).get("graph", NULL), state)
+            return self._clone(expr, self.roles(expr, state).get("graph", NULL), state)
         if name == "GraphAddDependencies":
             self._add_dependencies(expr, state)
             return NULL
@@ -62,6 +62,21 @@ class Graphs(HostFunctions):
         if "SetParams" in name or name.endswith("SetEvent"):
             return self._set_parameters(expr, name, state)
         return None
+
+    def _clone(self, expr: ir.Api, given: Value, state: State) -> Value:
+        if not isinstance(given, Handle) or given.kind != "graph":
+            return self.write_out(expr, Unknown(self.fresh("graph")), state)
+        graph = self.graph_for(self.identity("graph", expr.span))
+        self.graphs[graph] = self.graphs[given.id]
+        self.revive(state, ("graph", graph, 0))
+        return self.write_out(expr, Handle("graph", graph), state)
+
+    def release(self, state: State, key: Key, span: Span, how: str, op: int | None = None) -> None:
+        """What a graph allocates is there again at its next launch, wherever it was released."""
+        made = self.objects[key[1]].alloc_op if key[0] == "memory" else None
+        ours = made is not None and self.ops[made].graph is not None
+        if not ours or (op is not None and self.ops[op].graph is not None):
+            super().release(state, key, span, how, op)
 
     def _add(self, expr: ir.Api, name: str, state: State) -> Value:
         values = self.roles(expr, state)

@@ -232,7 +232,7 @@ class Places(Clocks):
             return None
         fallback: Value | None = None
         others: list[Value] = []  # at constant indexes, while the one that is wanted is not known
-        for path, value in entries.items():
+        for path, value in reversed(entries.items()):  # what was stored last
             if len(path) != len(place.path):
                 continue
             values = self._index_map(path, place.path)
@@ -275,7 +275,7 @@ class Places(Clocks):
             return None
         ((k, index),) = constants.items()
         match value:
-            case Handle(kind="stream" | "event") if (identity := self.handle_identity(value)) is not None:
+            case Handle() if (identity := self.handle_identity(value)) is not None:
                 if any(p.constant == k for p in identity.instance):
                     moved = tuple(index if p.constant == k else p for p in identity.instance)
                     return self.twin_handle(value, replace(identity, instance=moved))
@@ -437,10 +437,13 @@ class Places(Clocks):
 
     def touched_range(self, place: Place) -> Range:
         """The bytes of its object that a place is, when it is an element of an array or in one."""
-        if place.path and isinstance(place.path[0], Poly):
+        first = place.path[0] if place.path else None
+        if isinstance(first, Poly) and (len(place.path) == 1 or first != ZERO):
             element = self.size(self.type_of(Place(place.object, place.path[:1])))
             if element is not None and element.constant is not None:
-                return Range(place.path[0] * element, element, None, Shape.WHOLE)
+                return Range(first * element, element, None, Shape.WHOLE)
+        if any(isinstance(step, str) for step in place.path):  # a field of one record
+            return Range(member=tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path))
         return Range()
 
     def host_access(

@@ -121,6 +121,7 @@ class Recorder:
         self._event_identity: dict[int, Identity] = {}
         self.graphs: list[tuple[int, ...]] = []  # captured ops of each CUDA graph
         self._graphs: dict[Identity, int] = {}
+        self._graph_identity: dict[int, Identity] = {}
         self._numbers: dict[Identity, int] = {}
         self.ops: list[Op] = []
         self.before: list[int] = []
@@ -257,6 +258,7 @@ class Recorder:
         known = self._graphs.get(identity)
         if known is None:
             known = self._graphs[identity] = len(self.graphs)
+            self._graph_identity[known] = identity
             self.graphs.append(())
         return known
 
@@ -279,17 +281,25 @@ class Recorder:
                 return Struct(self._substitute_place(place, values))
             case Either(options=options):
                 return Either(tuple(self.substitute(o, values) for o in options))
-            case Handle(kind="stream" | "event") if (identity := self.handle_identity(value)) is not None:
+            case Handle() if (identity := self.handle_identity(value)) is not None:
                 return self.twin_handle(value, identity.substitute(values))
         return value
 
     def handle_identity(self, handle: Handle) -> Identity | None:
         """Of a stream or event that was made somewhere; None for the default streams and other handles."""
-        known = {"stream": self._stream_identity, "event": self._event_identity}.get(handle.kind, {})
-        return known.get(handle.id)
+        if handle.kind == "exec":
+            return next((i for i, number in self._numbers.items() if number == handle.made), None)
+        known = {"stream": self._stream_identity, "event": self._event_identity, "graph": self._graph_identity}
+        return known.get(handle.kind, {}).get(handle.id)
 
     def twin_handle(self, handle: Handle, identity: Identity) -> Handle:
         """The stream or event like this one that another identity stands for."""
+        if handle.kind == "exec":
+            return replace(handle, made=self.number_of(identity))
+        if handle.kind == "graph":
+            graph = self.graph_for(identity)
+            self.graphs[graph] = self.graphs[graph] or self.graphs[handle.id]
+            return replace(handle, id=graph)
         if handle.kind == "stream":
             old = self.streams[handle.id]
             made = self.stream_for(identity, old.name, old.kind, old.blocking, old.flags, old.device)
