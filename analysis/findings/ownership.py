@@ -197,6 +197,9 @@ class Owner:
         elif expr.kind is ApiKind.RESET:
             for name in list(path.variables):
                 self._gone(name, path)
+        elif expr.kind is ApiKind.GRAPH_LAUNCH:  # what a graph allocates is there again
+            for name in [n for n, held in path.variables.items() if held.state == "freed"]:
+                self._gone(name, path)
         return True
 
     def _release(self, name: str, span: Span, how: str, path: Path) -> None:
