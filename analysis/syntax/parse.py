@@ -113,7 +113,12 @@ _EXTERN_C = re.compile(
     re.MULTILINE,
 )
 _TYPEID = re.compile(rb"\btypeid\b(?=\s*\()")
+_ASM = re.compile(rb"\b(?:asm|__asm__|__asm)\b[ \t]*(?:(?:volatile|__volatile__)[ \t]*)?\(")
+_ASM_TEXT = re.compile(rb"\"\s*\b([A-Z][A-Z0-9_]*)\b(?=\s*\")")  # "mov." TYPE " x"
+_ASM_OPERAND = re.compile(rb"(?<=[:,])\s*\b([A-Z][A-Z0-9_]{2,})(?=\s*\()")  # : PTR(a), "r"(b)
 _NOT_NEWLINE = re.compile(rb"[^\n\r]")
+# Calling conventions that headers define, empty where CUDA programs mostly run.
+_CONVENTIONS = frozenset({b"CUDART_CB", b"CUDA_CB", b"CUDAAPI", b"CUDARTAPI", b"APIENTRY", b"WINAPI", b"CALLBACK"})
 
 
 def _blank(buffer: bytearray, start: int, end: int) -> None:
@@ -138,7 +143,7 @@ def mask(text: bytes) -> bytes:
     """The text with what the grammar does not know blanked or replaced, byte for byte."""
     buffer = bytearray(text)
     directives = [m.span() for m in _DIRECTIVE.finditer(text)]
-    attributes = {bytes(m.group(1)) for m in _EMPTY_DEFINE.finditer(text)}
+    attributes = {bytes(m.group(1)) for m in _EMPTY_DEFINE.finditer(text)} | _CONVENTIONS
     if attributes:
         for m in re.finditer(rb"\b(?:" + b"|".join(sorted(attributes, reverse=True)) + rb")\b(?![ \t]*\()", text):
             _blank(buffer, *m.span())
@@ -159,6 +164,13 @@ def mask(text: bytes) -> bytes:
         _blank(buffer, *m.span(1))
     for m in _NEW_CONST.finditer(text):
         _blank(buffer, *m.span(1))
+    for m in _ASM.finditer(text):
+        end = _close(text, m.end() - 1)
+        for part in _ASM_TEXT.finditer(text, m.end(), end):
+            _blank(buffer, *part.span(1))
+        for part in _ASM_OPERAND.finditer(text, m.end(), end):
+            start, stop = part.span(1)
+            buffer[start:stop] = b'"' + b"r" * (stop - start - 2) + b'"'
     for m in _LONE_CAPS.finditer(text):
         before = (
             text[: m.start()].rstrip()[-1:] if m.start() < 4096 else text[m.start() - 4096 : m.start()].rstrip()[-1:]
@@ -184,6 +196,7 @@ def mask(text: bytes) -> bytes:
 # ----------------------------------------------------------------------------------------------------------- tier two
 
 _CONDITIONAL = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elifdef|elifndef|else|endif)\b[^\n]*", re.MULTILINE)
+MAX_CUT = 2000  # bytes
 _OUTER = ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if")
 
 
@@ -201,11 +214,17 @@ def _single_branch(root: Node, text: bytes, split_only: bool) -> bytes | None:
         for child in node.children:
             if not (child.has_error or child.is_error):
                 continue
-            if child.type in _OUTER:
+            if child.type in _OUTER and not _cuts_through(child):
                 stack.append(child)
             else:
                 changed |= _keep_one_branch(buffer, text, child.start_byte, child.end_byte, split_only)
     return bytes(buffer) if changed else None
+
+
+def _cuts_through(node: Node) -> bool:
+    """A short `#if` at the top level that stands in the middle of something else."""
+    short = node.type.startswith("preproc") and node.end_byte - node.start_byte < MAX_CUT
+    return short and any(child.is_error for child in node.children)
 
 
 def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int, split_only: bool) -> bool:

@@ -32,6 +32,9 @@ MASKED = [
     ("CUB_NAMESPACE_BEGIN\nnamespace detail { int x; }\nCUB_NAMESPACE_END\n", 0),
     ("using f4 = __attribute__((ext_vector_type(4))) float;", 0),
     ("void f(){ g(a,\n#ifdef X\n b\n#else\n c\n#endif\n ); }", 0),
+    ("int limit = first\n#ifdef WIDE\n + second\n#endif\n;", 0),
+    ('__device__ void get(int v){ asm volatile("ld." KIND " x" : "=r"(v)); }', 0),
+    ('__device__ void get(int* p, int q){ asm volatile("x" :: ADDRESS(p), "r"(q)); }', 0),
 ]
 
 
