@@ -125,7 +125,7 @@ def _guesses(program: Program, function: Function, binding: Binding) -> list[Blo
     axes = {
         n.name
         for n in ir.walk(function.body)
-        if isinstance(n, ir.Member) and isinstance(n.base, ir.Name) and n.base.name in ("threadIdx", "blockDim")
+        if isinstance(n, ir.Member) and isinstance(n.base, ir.Name) and n.base.name == "threadIdx"
     }
     sizes: list[tuple[int, ...]] = []
     for node in ir.walk(function.body):

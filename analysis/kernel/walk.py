@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -355,6 +356,16 @@ class KernelWalk(Calls):
                 self.active = kept
 
     def _preprocessed(self, node: ir.PreprocIf) -> None:
+        for text, block in node.branches:
+            compiled = _in_device_code(text)
+            if compiled:
+                for statement in block.body:
+                    self.statement(statement)
+                return
+            if compiled is None:
+                break
+        else:
+            return
         site = self.site(node.span)
         start = self.active
         texts = [text for text, _ in node.branches]
@@ -369,6 +380,15 @@ class KernelWalk(Calls):
             del self.guards[added:]
             self.frame.scopes[-1] = names
         self.active = start & ~self.frame.exits.done
+
+
+_DEFINED = re.compile(r"(!?)\(?defined\s*\(?\s*(?:__CUDACC__|__CUDA_ARCH__|__NVCC__)\s*\)?\)?")
+
+
+def _in_device_code(condition: str) -> bool | None:
+    """Whether a branch of `#if` is compiled for the device, as far as only that decides."""
+    match = _DEFINED.fullmatch(condition.strip())
+    return None if match is None else not match[1]
 
 
 def _called(node: ir.Call) -> str:
