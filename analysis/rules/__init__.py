@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.findings.finding import CommentRule, KernelRule, Measured, Rule
 from stitchcuda.analysis.rules import (
+    alloc_in_loop,
     bad_warp_mask,
     capture_unjoined,
     capture_unsafe,
@@ -13,12 +14,18 @@ from stitchcuda.analysis.rules import (
     event_wrong_stream,
     free_in_flight,
     host_read_before_sync,
+    host_round_trip,
     host_write_before_copy_done,
     hostfunc_cuda_call,
+    implicit_sync,
+    invariant_transfer,
     latency_regression,
+    launch_overhead,
     leak,
+    pageable_async,
     redundant_sync,
     sanitizer,
+    small_transfers,
     stream_race_raw,
     stream_race_war,
     stream_race_waw,
@@ -52,6 +59,13 @@ RULES: tuple[Rule, ...] = (
     unchecked_error.RULE,
     redundant_sync.RULE,
     sync_in_loop.RULE,
+    pageable_async.RULE,
+    implicit_sync.RULE,
+    alloc_in_loop.RULE,
+    launch_overhead.RULE,
+    small_transfers.RULE,
+    host_round_trip.RULE,
+    invariant_transfer.RULE,
 )
 
 # About device code: one kernel at a time.
