@@ -198,8 +198,8 @@ class Captures(Transfers):
     def _watch_node(self, op: Op, capture: Capture) -> None:
         """A callback with a status and the launch of another graph cannot be recorded; a graph can free what it
         allocated, nothing else."""
-        callback = op.kind is ApiKind.HOST_FUNC and "AddCallback" in op.api
-        if op.kind is ApiKind.GRAPH_LAUNCH or callback:
+        refused = "AddCallback" in op.api or "AttachMem" in op.api
+        if op.kind is ApiKind.GRAPH_LAUNCH or refused:
             self.fault(FaultKind.NOT_CAPTURABLE, op, capture, op.stream, capture.sure)
         for access in op.accesses if op.kind is ApiKind.FREE else ():
             made = self.buffers[access.buffer].alloc_op

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from stitchcuda.analysis.order.graphs import Graphs
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.stream_memory import StreamMemory
 from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.timeline import Memory
 from stitchcuda.analysis.order.values import Code, Num, Place, Pointer, Text, Unknown, Value
@@ -16,7 +16,7 @@ from stitchcuda.analysis.program.ir import Expr
 _MANGLED = re.compile(r"_Z(?:N[\dA-Za-z_]*?)?(\d+)(\w+)")
 
 
-class Handouts(Graphs):
+class Handouts(StreamMemory):
     """Layer of the executor: calls whose out-argument receives the address of something that exists already."""
 
     def handed_out(self, expr: ir.Api, values: dict[str, Value], state: State) -> Value:

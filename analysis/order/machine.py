@@ -114,6 +114,7 @@ class OrderState:
     events: dict[int, EventState] = field(default_factory=dict)
     captures: list[Capture] = field(default_factory=list)
     device_bits: dict[int | None, int] = field(default_factory=dict)  # ops by device
+    barriers: dict[int | None, Done] = field(default_factory=dict)  # complete before later work of a device starts (C9)
     launches: dict[tuple[str, int, int], tuple[int, ...]] = field(default_factory=dict)  # last ones of an executable graph
 
     def copy(self) -> OrderState:
@@ -128,6 +129,7 @@ class OrderState:
             dict(self.events),
             [c.copy() for c in self.captures],
             dict(self.device_bits),
+            dict(self.barriers),
             dict(self.launches),
         )
 
@@ -169,14 +171,20 @@ class Machine:
         device: int | None,
         event: int | None = None,
         follows: tuple[int, ...] = (),
+        barrier: tuple[int | None, ...] = (),
     ) -> Placed:
-        """An op on a stream (O1-O6, and E2 when `event` is the event it waits for), which also starts after `follows`."""
+        """An op on a stream (O1-O6, and E2 when `event` is the event it waits for), which also starts after `follows`. With a
+        `barrier` it is ordered with all work of these devices, before and after it (C9)."""
         capture = self._capture_of(state, stream_id, event)
         if capture is not None:
             return self._record_captured(state, capture, op, stream_id, event)
         stream = self._stream(stream_id)
         before = state.host | state.streams.get(stream_id, NOTHING)  # O2 with a host wait in between (O3), O1
         reasons: list[tuple[int, str]] = [(t, "stream") for t in state.tails.get(stream_id, ())]
+        before |= state.barriers.get(device, NOTHING)
+        for one in barrier:
+            ours = state.device_bits.get(one, 0) if one is not None else 0
+            before |= Done(ours, state.earlier if one is None else ours)
         for previous in follows:
             before |= Done(self._before(previous), self._before(previous)).with_op(previous)
             reasons.append((previous, "capture"))
@@ -214,6 +222,9 @@ class Machine:
         after = before.with_op(op)
         state.streams[stream_id] = after
         state.tails[stream_id] = (op,)
+        for one in barrier:
+            if one is not None:
+                state.barriers[one] = after
         if stream.kind is StreamKind.LEGACY:
             state.legacy = after
             state.legacy_tail = (op,)
@@ -427,6 +438,10 @@ def merge(a: OrderState, b: OrderState, forced: bool = False) -> OrderState:
         events,
         _merged_captures(a.captures, b.captures),
         bits,
+        {
+            d: done(a.barriers.get(d, NOTHING), b.barriers.get(d, NOTHING))
+            for d in a.barriers.keys() | b.barriers.keys()
+        },
         {k: union(a.launches.get(k, ()), b.launches.get(k, ())) for k in a.launches.keys() | b.launches.keys()},
     )
 

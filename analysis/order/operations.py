@@ -307,6 +307,8 @@ class Operations(Handouts):
                 elif handle is None:
                     state.current_stream = stream
             return NULL
+        if "stream-memory" in expr.flags:
+            return self.stream_memory(expr, state)
         if "capture-status" in expr.flags:
             return self.capture_status(expr, state)
         if "capture-mode" in expr.flags:

@@ -389,16 +389,18 @@ class Recorder:
         waits_for: int | None = None,
         records: int | None = None,
         after: tuple[int, ...] = (),
+        barrier: tuple[int | None, ...] = (),
         **fields: Any,
     ) -> int:
-        """An op on a stream. `waits_for`/`records`: the event of a wait or record; `after`: ops that it also follows."""
+        """An op on a stream. `waits_for`/`records`: the event of a wait or record; `after`: ops that it also follows;
+        `barrier`: the devices with all of whose work it is ordered."""
         state.host_ops.clear()
         op = len(self.ops)
         if records is not None:
             placed = self.machine.record(state.order, op, stream, records, state.device)
             fields["event"] = records
         else:
-            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for, after)
+            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for, after, barrier)
             if waits_for is not None:
                 fields["event"] = waits_for
         number = self._append(state, placed, kind, api, span, {"stream": stream, **fields})

@@ -223,6 +223,7 @@ class Transfers(CopyBlocks):
             copy_kind=copied.direction,
             asynchronous=asynchronous,
             certain=copied.certain and copied.dst is not None and copied.src is not None,
+            barrier=self._devices(values, state) if "barrier" in expr.flags else (),
         )
         self._carry(values.get("src"), values.get("dst"), state)
         self._after_copy(state, op, asynchronous, copied.direction, copied.dst_memory, copied.src_memory)
@@ -291,6 +292,11 @@ class Transfers(CopyBlocks):
         for path, value in list(state.below(here)):
             if path and solid(value) and not isinstance(value, Instance):
                 state.store(Place(there.object, there.path + path), value)
+
+    def _devices(self, values: dict[str, Value], state: State) -> tuple[int | None, ...]:
+        """The devices of a peer copy: the current one, the source's and the destination's."""
+        sides = [self._poly(values.get(role)) for role in ("src_device", "dst_device")]
+        return (state.device, *(None if side is None else side.constant for side in sides))
 
     def _after_copy(self, state: State, op: int, asynchronous: bool, direction: str, dst: Memory, src: Memory) -> None:
         """What the host knows when the call returns."""

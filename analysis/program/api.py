@@ -23,6 +23,7 @@ for the device), "returns" (gives back a new object instead of storing it throug
 stream), "destroys" (ends the graph or executable graph it is given), "staged" (a copy whose host source goes through pinned memory of the library), "multi-device",
 "resource" (hands out memory that exists already), "function" (hands out a kernel), "interop" (work shared with another
 API), "awaits" (the stream waits for what is done elsewhere),
+"barrier" (ordered with all work of the devices that take part), "stream-memory" (writes to, or waits for, a flag in memory),
 "capture-status" (asks whether the stream is captured), "capture-mode" (exchanges what the thread may do meanwhile), and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
 """
 

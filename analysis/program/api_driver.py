@@ -118,7 +118,7 @@ cuMulticastGetGranularity   neutral out - -
 
 cuMemcpy                    copy dst src bytes
 cuMemcpyAsync               copy dst src bytes stream / async
-cuMemcpyPeer                copy dst dst_device src src_device bytes / peer async
+cuMemcpyPeer                copy dst dst_device src src_device bytes / peer async barrier
 cuMemcpyPeerAsync           copy dst dst_device src src_device bytes stream / peer async
 cuMemcpyHtoD                copy dst src bytes / h2d
 cuMemcpyDtoH                copy dst src bytes / d2h
@@ -138,7 +138,7 @@ cuMemcpy2DUnaligned         copy params / 2d
 cuMemcpy2DAsync             copy params stream / 2d async
 cuMemcpy3D                  copy params / 3d
 cuMemcpy3DAsync             copy params stream / 3d async
-cuMemcpy3DPeer              copy params / 3d peer async
+cuMemcpy3DPeer              copy params / 3d peer async barrier
 cuMemcpy3DPeerAsync         copy params stream / 3d peer async
 cuMemcpyBatchAsync          unmodelled dst src bytes - - - - stream / async
 cuMemcpyBatchAsync#9        unmodelled dst src bytes - - - - - stream / async

@@ -31,9 +31,9 @@ cudaMemcpy2D                            copy dst dpitch src spitch width height 
 cudaMemcpy2DAsync                       copy dst dpitch src spitch width height kind stream / 2d async
 cudaMemcpy3D                            copy params / 3d
 cudaMemcpy3DAsync                       copy params stream / 3d async
-cudaMemcpyPeer                          copy dst dst_device src src_device bytes / peer async
+cudaMemcpyPeer                          copy dst dst_device src src_device bytes / peer async barrier
 cudaMemcpyPeerAsync                     copy dst dst_device src src_device bytes stream / peer async
-cudaMemcpy3DPeer                        copy params / peer 3d async
+cudaMemcpy3DPeer                        copy params / peer 3d async barrier
 cudaMemcpy3DPeerAsync                   copy params stream / peer 3d async
 cudaMemcpyToSymbol                      copy symbol src bytes offset kind / to-symbol
 cudaMemcpyToSymbolAsync                 copy symbol src bytes offset kind stream / to-symbol async
@@ -70,7 +70,7 @@ cudaMemRangeGetAttribute                neutral out - - ptr bytes
 cudaMemRangeGetAttributes               neutral out - - - ptr bytes
 cudaMemGetInfo                          neutral out out
 cudaPointerGetAttributes                neutral out ptr
-cudaStreamAttachMemAsync                neutral stream ptr bytes flags / async
+cudaStreamAttachMemAsync                prefetch stream ptr bytes flags / async
 
 cudaStreamCreate                        stream_create out
 cudaStreamCreateWithFlags               stream_create out flags
