@@ -10,6 +10,7 @@ A loop is taken to run at least once: the path around it does no device work and
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,10 +18,11 @@ from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.places import GAP
 from stitchcuda.analysis.order.recorder import LoopFrame
-from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.state import Path, State, merged_number
 from stitchcuda.analysis.order.statements import Statements, decisive_query
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
+from stitchcuda.analysis.order.turns import held, turning
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
@@ -62,6 +64,7 @@ class Loops(Statements):
             trip = self._range_length(stmt, state)
         host_only = self._host_only(stmt)
         period = 1 if host_only else self._period(stmt, counter, state)
+        turns = frozenset() if host_only else self._turning(stmt) - {counter.name if counter is not None else ""}
         concrete = trip is not None and trip <= self.options.unroll
         if host_only and trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt):
             concrete = True
@@ -82,8 +85,7 @@ class Loops(Statements):
             indexes = [base * number(period) + offset + number(r) for r in range(period + 1)]
         else:
             indexes = [base, base + ONE + gap]
-        after = indexes[-1] + ONE if period > 1 else None
-        return self._iterate(stmt, state, counter, loop_id, indexes, concrete, after)
+        return self._iterate(stmt, state, counter, loop_id, indexes, concrete, period > 1, turns)
 
     def _iterate(
         self,
@@ -93,9 +95,11 @@ class Loops(Statements):
         loop_id: int,
         indexes: list[Poly],
         concrete: bool,
-        after: Poly | None,
+        periodic: bool,
+        turns: frozenset[str],
     ) -> list[State]:
         frame = self.frame
+        heads: list[Mapping[tuple[int, Path], Value]] = []  # what the variables that take turns held in each iteration
         states = [state]
         finished: list[State] = []
         left_early: list[State] = []
@@ -109,7 +113,7 @@ class Loops(Statements):
             entered: list[State] = []
             for s in states:
                 if not concrete:
-                    self._havoc(stmt, s, counter)
+                    self._havoc(stmt, s, counter, turns)
                 if counter is not None:
                     self._set_counter(counter, index, s, concrete, iteration)
                 if stmt.form == "range":
@@ -126,6 +130,8 @@ class Loops(Statements):
                     s.assume(test, True)
                 entered.append(s)
                 self.loop_stack[-1].entered.add(s.conditions)
+            if turns and entered:
+                heads.append(held(entered[0], self.objects, turns))
             states = self.execute(stmt.body, entered)
             broken = frame.breaks.pop()
             states = self.join(states + frame.continues.pop(), keep=True)
@@ -144,8 +150,15 @@ class Loops(Statements):
             self.loop_stack.pop()
             if not states:
                 break
+            fresh_turn = bool(heads) and heads[-1] not in heads[:-1] and len(self.ops) < self.options.ops_per_halving
+            if iteration == len(indexes) - 1 and fresh_turn and not concrete and len(indexes) <= MAX_PERIOD:
+                indexes.append(index + ONE)  # until what took turns is where it was
+        after = indexes[-1] + ONE if periodic else None
         if not endless or not finished:
             finished += self._over(stmt, counter, states, after)
+        if turns and not concrete:
+            for s in finished:
+                self._havoc(stmt, s, counter)
         query = decisive_query(stmt.condition) if stmt.condition is not None else None
         for s in finished:
             if query is not None and not query[1] and not any(s is b for b in left_early):
@@ -347,21 +360,31 @@ class Loops(Statements):
     def _host_loops(self) -> dict[int, bool]:
         return {}
 
-    def _havoc(self, stmt: ir.Loop, state: State, counter: Counter | None) -> None:
+    def _turning(self, stmt: ir.Loop) -> frozenset[str]:
+        known = self._turning_memo.get(id(stmt))
+        if known is None:
+            known = self._turning_memo[id(stmt)] = turning(self.program, stmt)
+        return known
+
+    @cached_property
+    def _turning_memo(self) -> dict[int, frozenset[str]]:
+        return {}
+
+    def _havoc(self, stmt: ir.Loop, state: State, counter: Counter | None, turns: frozenset[str] = frozenset()) -> None:
         """Numbers that the loop changes are unknown at the head of an arbitrary iteration; handles keep their value,
-        so that what two iterations exchange (ping-pong pointers) is followed."""
+        so that what two iterations exchange (ping-pong pointers) is followed, and so do numbers that take turns."""
         for name in self._assigned(stmt):
             place = self.variable(name)
-            if place is None or (counter is not None and name == counter.name):
+            if place is None or name in turns or (counter is not None and name == counter.name):
                 continue
             place = self.follow(state, place)
-            held = state.load(place)
-            if isinstance(held, Num):
-                state.store(place, Num(symbol(self.fresh(name))))
-            elif isinstance(held, Truth | Unknown):
+            value = state.load(place)
+            if isinstance(value, Num):
+                state.store(place, Num(merged_number(value.value, ZERO, self.fresh(name))))
+            elif isinstance(value, Truth | Unknown):
                 state.store(place, Unknown(self.fresh(name)))
-            elif isinstance(held, Pointer) and held.index is not None and name in self._stepped(stmt):
-                state.store(place, replace(held, index=None))
+            elif isinstance(value, Pointer) and value.index is not None and name in self._stepped(stmt):
+                state.store(place, replace(value, index=None))
 
     def _assigned(self, stmt: ir.Loop) -> frozenset[str]:
         known = self._assigned_memo.get(id(stmt))

@@ -1,0 +1,109 @@
+"""Variables that take turns in a loop: buffers that are swapped, an index that is toggled or counts round and round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from stitchcuda.analysis.order.state import Path, State, is_handle
+from stitchcuda.analysis.order.values import Num, Object, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, Program, Stmt
+
+_DEPTH = 3  # calls followed from the body of the loop
+_FUNCTIONS = 64  # functions looked into
+_ROUND = 8  # a counter that goes round in more steps than this is like any other number
+
+
+def turning(program: Program, loop: ir.Loop) -> frozenset[str]:
+    """The names of the variables and members that take turns in a loop, also in the functions that it calls."""
+    found: set[str] = set()
+    for body in _reached(program, loop.body, _DEPTH, set()):
+        found |= _in_body(body)
+    return frozenset(found)
+
+
+def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[tuple[int, Path], Value]:
+    """What the variables and members of these names hold, as far as it can be compared."""
+    return {
+        (number, path): value
+        for number, entries in state.memory.items()
+        for path, value in entries.items()
+        if (objects[number].name in names or any(step in names for step in path if isinstance(step, str)))
+        and (is_handle(value) or (isinstance(value, Num) and value.value.constant is not None))
+    }
+
+
+def _in_body(body: Stmt) -> set[str]:
+    """The names that take turns by the statements of one body."""
+    found: set[str] = set()
+    given: dict[str, set[str]] = {}  # name -> names that it takes its value from
+    for node in ir.walk(body):
+        match node:
+            case ir.Assign(target=ir.Name(name=name) | ir.Member(name=name), value=value, op=op):
+                if (op == "^" and isinstance(value, ir.Const)) or (op == "" and _turns(value, name)):
+                    found.add(name)
+                elif op == "" and isinstance(value, ir.Name | ir.Member):
+                    given.setdefault(name, set()).add(value.name)
+            case ir.Declare(name=name, init=ir.Name(name=other) | ir.Member(name=other)):
+                given.setdefault(name, set()).add(other)
+            case ir.Call(callee=ir.Name(name=called), args=(left, right)) if called.rsplit("::", 1)[-1] == "swap":
+                found |= {n for n in (_swapped(left), _swapped(right)) if n is not None}
+            case ir.If(condition=condition, then=then):  # `if (++slot == slots) slot = 0;`
+                tested = {n.name for n in ir.walk(condition) if isinstance(n, ir.Name | ir.Member)}
+                for inner in ir.walk(then):
+                    if isinstance(inner, ir.Assign) and inner.op == "" and isinstance(inner.value, ir.Const):
+                        found |= tested & {_swapped(inner.target)}
+    return found | {name for name in given if name in _sources(given, name)}
+
+
+def _reached(program: Program, body: Stmt, depth: int, seen: set[str]) -> Iterator[Stmt]:
+    """A body and those of the program's own functions that it calls."""
+    yield body
+    for node in ir.walk(body) if depth else ():
+        if not isinstance(node, ir.Call) or not isinstance(node.callee, ir.Name | ir.Member):
+            continue
+        for uid in program.by_name.get(node.callee.name.rsplit("::", 1)[-1], ()):
+            function = program.functions[uid]
+            if (
+                uid in seen
+                or len(seen) >= _FUNCTIONS
+                or function.body is None
+                or function.space in ("global", "device")
+            ):
+                continue
+            seen.add(uid)
+            yield from _reached(program, function.body, depth - 1, seen)
+
+
+def _turns(value: Expr, name: str) -> bool:
+    """`1 - x`, `!x`, `(x + 1) % n`, `x ^ 1`, `x ? 0 : 1`."""
+    mentions = any(isinstance(node, ir.Name | ir.Member) and node.name == name for node in ir.walk(value))
+    match value:
+        case ir.Unary(op="!" | "not"):
+            return mentions
+        case ir.Binary(op="%" | "&", right=ir.Const(value=size)):
+            return mentions and isinstance(size, int) and size <= _ROUND
+        case ir.Binary(op="-", left=ir.Const()) | ir.Binary(op="%" | "^" | "=="):
+            return mentions
+        case ir.Conditional():
+            return mentions
+    return False
+
+
+def _swapped(expr: Expr) -> str | None:
+    """The variable or member that an expression is; that of a fixed element is its array."""
+    if isinstance(expr, ir.Index) and isinstance(expr.index, ir.Const):
+        expr = expr.base
+    return expr.name if isinstance(expr, ir.Name | ir.Member) else None
+
+
+def _sources(given: Mapping[str, set[str]], name: str) -> set[str]:
+    """Where the value of a variable may come from, over any number of assignments."""
+    found: set[str] = set()
+    waiting = list(given.get(name, ()))
+    while waiting:
+        current = waiting.pop()
+        if current not in found:
+            found.add(current)
+            waiting += given.get(current, ())
+    return found
