@@ -5,7 +5,9 @@
 A function counts as resolved when every operation written in it, on every call path that was followed, has a known stream
 (traced to its creation or to a default stream, through the parameters of every caller) and known memory (traced to its
 allocation or declaration), and its kernels are known. Functions that nobody calls, `main` aside, have streams and
-pointers from outside by their nature: they are a column of their own and do not count. HIP programs are left out.
+pointers from outside by their nature: they, and what only they call in a program that has a `main`, are a column of their
+own and do not count. A library has no `main`: there a stream or memory is known when it is traced to what one of the
+entries is given; functions that need this are told apart. HIP programs are left out.
 """
 
 from __future__ import annotations
@@ -25,12 +27,13 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program
 from stitchcuda.server.cli import inputs, programs
 
-KNOWN_STREAMS = (StreamKind.CREATED, StreamKind.LEGACY, StreamKind.PER_THREAD)
+KNOWN_STREAMS = (StreamKind.CREATED, StreamKind.LEGACY, StreamKind.PER_THREAD, StreamKind.GRAPH)
 KNOWN_ORIGINS = ("alloc", "local", "global")
 NO_OPERATION = frozenset({ApiKind.NEUTRAL, ApiKind.SET_DEVICE, ApiKind.SET_STREAM, ApiKind.DEVICE_POINTER})
 UNMODELLED = "call: not modelled (graphics interop, external memory, virtual memory, ...)"
 NOT_EXECUTED = "never executed: not reached from an entry, or the analysis stopped before it"
 OUTSIDE = "a parameter of a function that nobody calls"
+BOUNDARY = {f"stream: {OUTSIDE}", f"memory: {OUTSIDE}"}
 
 
 @dataclass
@@ -39,6 +42,7 @@ class Tally:
     uncalled: int = 0
     without: int = 0  # only queries, device choice and the like: no operation to resolve
     resolved: int = 0
+    at_the_boundary: int = 0  # of the resolved: traced to what the entries of a library are given
     lacking: Counter[str] = field(default_factory=Counter)  # reason -> functions
     first: dict[str, list[str]] = field(default_factory=dict)  # reason -> examples
 
@@ -47,6 +51,7 @@ class Tally:
         self.uncalled += other.uncalled
         self.without += other.without
         self.resolved += other.resolved
+        self.at_the_boundary += other.at_the_boundary
         self.lacking.update(other.lacking)
         for reason, examples in other.first.items():
             self.first.setdefault(reason, []).extend(examples)
@@ -78,15 +83,33 @@ def lacks(timeline: Timeline, program: Program, op: Op) -> Iterator[str]:
         yield "memory: the operand is not known"
 
 
+def reached(program: Program) -> set[str]:
+    """The functions that the entries call, directly or not, by the names that they mention."""
+    callees: dict[str, set[str]] = {}
+    for uid, callers in program.callers.items():
+        for caller in callers:
+            callees.setdefault(caller, set()).add(uid)
+    found = set(program.entries)
+    waiting = list(found)
+    while waiting:
+        new = callees.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
+
+
 def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program: Program) -> Tally:
     ops: dict[str, list[tuple[Timeline, Op]]] = {}
     for timeline in timelines:
         for op in timeline.ops:
             ops.setdefault(op.function, []).append((timeline, op))
     result = Tally()
+    called = reached(program)
+    library = not program.with_main and all(m.entry is None for m in program.modules.values())
     for function in functions:
         result.functions += 1
-        if not program.callers.get(function.uid) and function.name not in ("main", "<module>"):
+        called_by = program.callers.get(function.uid)
+        if function.name not in ("main", "<module>") and (not called_by or function.uid not in called):
             result.uncalled += 1
             continue
         nodes = list(ir.walk(function.body)) if function.body is not None else []
@@ -100,6 +123,9 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
             reasons.add(UNMODELLED)
         elif not found:
             reasons = {NOT_EXECUTED}
+        if library and reasons and reasons <= BOUNDARY:
+            result.at_the_boundary += 1
+            reasons = set()
         if not reasons:
             result.resolved += 1
         for reason in reasons:
@@ -135,6 +161,8 @@ def report(tree: str, total: Tally, programs_: int, seconds: float, examples: in
     print(f"  nobody calls them (not counted) {total.uncalled}")
     print(f"  no operation in them (likewise) {total.without}")
     print(f"  every operation resolved        {total.resolved} of {counted} = {share}")
+    if total.at_the_boundary:
+        print(f"    of these traced to what the entries of a library are given: {total.at_the_boundary}")
     for reason, count in total.lacking.most_common():
         print(f"    {count:5}  {reason}")
         for example in total.first[reason][:examples]:

@@ -14,8 +14,8 @@ from stitchcuda.analysis.order.names import (
     plain,
 )
 from stitchcuda.analysis.order.recorder import Frame
-from stitchcuda.analysis.order.state import State, merge
-from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
+from stitchcuda.analysis.order.state import State, merge, merged_number
+from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.values import (
     Instance,
     Num,
@@ -74,9 +74,9 @@ class Construction(HostCalls):
         one_of = either((a, b))
         if one_of is not None:
             return one_of
-        return (
-            Num(symbol(self.fresh("phi"))) if isinstance(a, Num) and isinstance(b, Num) else Unknown(self.fresh("phi"))
-        )
+        if isinstance(a, Num) and isinstance(b, Num):
+            return Num(merged_number(a.value, b.value, self.fresh("phi")))
+        return Unknown(self.fresh("phi"))
 
     def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
         return resolve(self.program, self.frame.function.path, name, argc, record)

@@ -284,6 +284,12 @@ def key_of_resource(value: Value | None) -> Key | None:
     return None
 
 
+def merged_number(a: Poly, b: Poly, name: str) -> Poly:
+    """A number that is one of two: a symbol that may be negative when one of them is, as "not found" often is."""
+    negative = any(p.constant is not None and p.constant < 0 for p in (a, b))
+    return symbol(f"-{name}" if negative else name)
+
+
 def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value:
     if x == y or y is None:
         return x  # type: ignore[return-value]  # at least one side exists
@@ -294,5 +300,5 @@ def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value
     if isinstance(x, Pointer) and isinstance(y, Pointer) and x.place == y.place:
         return Pointer(x.place, x.array, None, x.element if x.element == y.element else None)
     if isinstance(x, Num) and isinstance(y, Num):
-        return Num(symbol(fresh()))
+        return Num(merged_number(x.value, y.value, fresh()))
     return either((x, y)) or Unknown(fresh())
