@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.clocks import Clocks
+from stitchcuda.analysis.order.host_ranges import both
 from stitchcuda.analysis.order.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
@@ -458,7 +459,10 @@ class Places(Clocks):
         if known is not None:
             op = self.ops[known]
             if op.accesses[0].range != where:
-                self.ops[known] = replace(op, accesses=(replace(op.accesses[0], range=Range()),))
+                where = both(op.accesses[0].range, where)
+                self.ops[known] = replace(op, accesses=(replace(op.accesses[0], range=where),))
+            if certain and not op.certain:
+                self.ops[known] = replace(self.ops[known], certain=True)
             return
         kind = ApiKind.HOST_READ if mode is Mode.READ else ApiKind.HOST_WRITE
         access = Access(buffer, mode, where)
