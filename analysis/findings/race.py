@@ -14,6 +14,7 @@ from typing import TypeAlias
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
+from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
 from stitchcuda.analysis.order.timeline import (
@@ -151,6 +152,8 @@ def all_races(
             continue
         for clash in conflict(timeline, earlier.id, later.id):
             if clash.first is first and clash.second is second:
+                if same_stream_where_they_meet(timeline, earlier, later, clash):
+                    continue
                 sure = confidence(program, timeline, earlier, later, clash)
                 yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
 

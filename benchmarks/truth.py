@@ -1,0 +1,323 @@
+"""How well the static Timeline of a program agrees with the traced one.
+
+    python benchmarks/truth.py --programs DIR --traces DIR [--context DIR ...] [--json OUT] [NAME ...]
+
+DIR of programs holds a folder of sources for each NAME, DIR of traces a `NAME.json` of `stitchcuda trace --mode full --format
+json`, recorded from a build with -g. Compared are *nodes*: what one line of the source does (its operation and its kernel).
+
+ops      nodes of the trace that the analysis has at the same line, and nodes that the analysis takes to run on every path
+         and the trace has. Nodes of code that is not there (libraries) do not count; calls of libraries stand for their kernels.
+streams  nodes of device work that both have, where the streams seen in the trace are among those that the analysis names: by the
+         line that creates them, or the default stream.
+order    pairs of nodes of device work that are certain to touch the same memory in the trace, where both say the same: always
+         ordered, or not. Memory of the host that CUDA did not allocate has no lifetime in a trace: where the analysis sees two
+         things at one address, they are two.
+
+What a program did not do in the traced run (other branches) is not compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from stitchcuda.analysis.index import Analysis, Index
+from stitchcuda.analysis.order.alias import conflict
+from stitchcuda.analysis.order.families import same_stream_where_they_meet
+from stitchcuda.analysis.order.timeline import Memory, Op, Stream, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.syntax.text import LineIndex
+from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.trace.store import from_json
+from stitchcuda.gpu_validate.trace.timeline import TracedTimeline, effects_of, timeline_of
+
+WORK = frozenset({ApiKind.LAUNCH, ApiKind.COPY, ApiKind.MEMSET, ApiKind.GRAPH_LAUNCH, ApiKind.HOST_FUNC})
+WAITS = frozenset({ApiKind.DEVICE_SYNC, ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC})
+COMPARED = WORK | WAITS | {
+    ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.REGISTER, ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER,
+    ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT, ApiKind.PREFETCH, ApiKind.CAPTURE_BEGIN, ApiKind.CAPTURE_END,
+}  # fmt: skip
+SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hh", ".inl")
+TRIES = 400  # pairs of operations looked at for one pair of nodes
+DEFAULT = "default"
+
+
+@dataclass(frozen=True, order=True)
+class Node:
+    file: str  # its name, without folders
+    line: int
+    kind: str
+    kernel: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} {self.kernel or self.kind}"
+
+
+@dataclass
+class Agreement:
+    """Compared and agreed, and the differences as text."""
+
+    compared: int = 0
+    agreed: int = 0
+    differences: list[str] = field(default_factory=list)
+
+    def count(self, same: bool, difference: str) -> None:
+        self.compared += 1
+        self.agreed += same
+        if not same:
+            self.differences.append(difference)
+
+
+@dataclass
+class Compared:
+    name: str
+    ops: Agreement = field(default_factory=Agreement)
+    streams: Agreement = field(default_factory=Agreement)
+    order: Agreement = field(default_factory=Agreement)
+    traced: int = 0  # operations of the trace
+    cut: bool = False  # the trace was longer than is looked at
+
+    def as_json(self) -> dict[str, Any]:
+        parts = {"ops": self.ops, "streams": self.streams, "order": self.order}
+        return {
+            "program": self.name,
+            "traced_operations": self.traced,
+            "cut": self.cut,
+            **{k: {"compared": a.compared, "agreed": a.agreed, "differences": a.differences} for k, a in parts.items()},
+        }
+
+
+def analysed(folder: Path, context: Sequence[Path]) -> Analysis:
+    index = Index()
+    for root in (folder, *context):
+        for path in sorted(root.rglob("*")):
+            if path.suffix in SOURCES and path.is_file():
+                index.put(str(path), path.read_bytes())
+    return index.analyse()
+
+
+def load(path: Path) -> Trace:
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    return from_json(json.loads(data))
+
+
+class Static:
+    """The nodes of all entries of a program."""
+
+    def __init__(self, analysis: Analysis) -> None:
+        self._analysis = analysis
+        self._lines = {path: LineIndex.of(text) for path, text in analysis.sources.items()}
+        self.nodes: dict[Node, list[tuple[Timeline, Op]]] = defaultdict(list)
+        self._at: dict[tuple[str, str], list[tuple[int, int, Node]]] = defaultdict(list)
+        for timeline in analysis.timelines:
+            entry = analysis.program.functions[timeline.entry]
+            if entry.name != "main" and any(
+                analysis.program.functions[t.entry].name == "main" for t in analysis.timelines
+            ):
+                continue
+            for op in timeline.ops:
+                if op.kind in COMPARED or op.kind is ApiKind.LIBRARY_CALL:
+                    self.nodes[self._node(op)].append((timeline, op))
+
+    def _node(self, op: Op) -> Node:
+        file, first, last = self.lines(op.site)
+        kernel = bare(op.kernel) if op.kind is ApiKind.LAUNCH else ""
+        node = Node(file, first, op.kind.value, kernel)
+        if node not in self.nodes:
+            self._at[file, op.kind.value].append((first, last, node))
+        return node
+
+    def lines(self, site: Site) -> tuple[str, int, int]:
+        place = self._analysis.program.locate(site)
+        lines = self._lines[place.path]
+        return (
+            os.path.basename(place.path),
+            lines.line_at(place.start) + 1,
+            lines.line_at(max(place.start, place.end - 1)) + 1,
+        )
+
+    def find(self, traced: Node) -> Node | None:
+        """The node at the traced line. Debug information may name any line of a statement."""
+        kinds = [traced.kind]
+        if traced.kind in (ApiKind.LAUNCH.value, ApiKind.COPY.value, ApiKind.MEMSET.value):
+            kinds.append(ApiKind.LIBRARY_CALL.value)
+        for kind in kinds:
+            found = [
+                n for first, last, n in self._at.get((traced.file, kind), ()) if first - 1 <= traced.line <= last + 1
+            ]
+            exact = [n for n in found if n.kernel == traced.kernel or not n.kernel]
+            for node in sorted(exact, key=lambda n: abs(n.line - traced.line)):
+                return node
+            if kind == traced.kind and found and not traced.kernel:
+                return found[0]
+        return None
+
+    def stream(self, stream: Stream) -> str:
+        if stream.kind is StreamKind.LEGACY or stream.kind is StreamKind.PER_THREAD:
+            return DEFAULT
+        if stream.kind is StreamKind.CREATED and stream.site is not None:
+            file, line, _ = self.lines(stream.site)
+            return f"{file}:{line}"
+        return "?"
+
+
+def bare(kernel: str) -> str:
+    """`void ns::k<float>` and `k<float>` are `k`."""
+    return kernel.split("<")[0].split("(")[0].rsplit("::", 1)[-1].split(" ")[-1].strip()
+
+
+class Traced:
+    def __init__(self, trace: Trace, effects: Any, files: frozenset[str]) -> None:
+        self.line: TracedTimeline = timeline_of(trace, effects)
+        self.ops: dict[Node, list[Op]] = defaultdict(list)
+        self.streams: dict[int, str] = {0: DEFAULT}
+        for stream in trace.streams:
+            if stream.origin == "per_thread":
+                self.streams[stream.number] = DEFAULT
+        for call in trace.calls:
+            if "StreamCreate" in call.api and call.sites:
+                site = next((s for s in call.sites if os.path.basename(s.path) in files), call.sites[0])
+                self.streams[call.stream] = f"{os.path.basename(site.path)}:{site.line}"
+        for op, call in zip(self.line.timeline.ops, self.line.calls, strict=True):
+            if (
+                op.kind not in COMPARED
+                or (op.kind is ApiKind.EVENT_SYNC or op.kind is ApiKind.STREAM_SYNC)
+                and "Query" in call.api
+            ):
+                continue
+            known = [s for s in call.sites if os.path.basename(s.path) in files]
+            if known:  # else a library's own
+                kernel = bare(call.kernel) if op.kind is ApiKind.LAUNCH else ""
+                self.ops[Node(os.path.basename(known[0].path), known[0].line, op.kind.value, kernel)].append(op)
+
+
+def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
+    result = Compared(name)
+    static = Static(analysis)
+    files = frozenset(os.path.basename(path) for path in analysis.sources)
+    traced = Traced(trace, effects_of(analysis.program), files)
+    result.traced = len(traced.line.timeline.ops)
+    result.cut = bool(traced.line.timeline.cuts)
+    matched: dict[Node, Node] = {}
+    for node in sorted(traced.ops):
+        found = static.find(node)
+        result.ops.count(found is not None, f"only in the trace: {node}")
+        if found is not None:
+            matched[node] = found
+    if not result.cut:
+        _not_traced(static, set(matched.values()), result.ops)
+    for node, found in matched.items():
+        if node.kind in {k.value for k in WORK}:
+            _streams(traced, node, static, found, result.streams)
+    _order(traced, static, matched, result.order)
+    return result
+
+
+def _not_traced(static: Static, seen: set[Node], ops: Agreement) -> None:
+    """What the analysis takes to run always, in `main`, and the trace does not have."""
+    for node, found in sorted(static.nodes.items(), key=lambda item: item[0]):
+        always = any(not op.conditions and op.certain and op.loop is None and not op.calls for _, op in found)
+        if always and node.kind not in ("library_call",):
+            if node in seen:
+                continue  # counted from the other side
+            ops.count(False, f"only in the analysis: {node}")
+
+
+def _streams(traced: Traced, node: Node, static: Static, found: Node, streams: Agreement) -> None:
+    seen = {traced.streams.get(op.stream, "?") for op in traced.ops[node] if op.stream is not None}
+    named = {static.stream(t.streams[op.stream]) for t, op in static.nodes[found] if op.stream is not None}
+    streams.count(bool(seen) and seen <= named, f"{node}: on {sorted(seen)}, analysed as {sorted(named)}")
+
+
+def _order(traced: Traced, static: Static, matched: dict[Node, Node], order: Agreement) -> None:
+    timeline = traced.line.timeline
+    work = {op.id: node for node, ops in traced.ops.items() if node in matched for op in ops if op.kind in WORK}
+    pairs: dict[tuple[Node, Node], list[tuple[int, int]]] = defaultdict(list)
+    by_buffer: dict[int, list[int]] = defaultdict(list)
+    for number in sorted(work):
+        for buffer in {a.buffer for a in timeline.ops[number].accesses}:
+            for other in by_buffer[buffer]:
+                known = pairs[work[other], work[number]]
+                if len(known) < TRIES:
+                    known.append((other, number))
+            if len(by_buffer[buffer]) < 600:
+                by_buffer[buffer].append(number)
+    for (first, second), candidates in sorted(pairs.items()):
+        met = [(a, b) for a, b in candidates if any(c.certain for c in conflict(timeline, a, b))]
+        if not met:
+            continue
+        pageable = all(
+            timeline.buffers[c.first.buffer].memory is Memory.PAGEABLE for a, b in met for c in conflict(timeline, a, b)
+        )
+        ordered = all(timeline.ordered(a, b) for a, b in met)
+        said = _said(static, matched[first], matched[second])
+        if said is None and pageable:
+            continue
+        if said is None:
+            order.count(False, f"{first} then {second}: the analysis sees no conflict")
+        else:
+            order.count(said == ordered, f"{first} then {second}: ordered {ordered}, analysed as {said}")
+
+
+def _said(static: Static, first: Node, second: Node) -> bool | None:
+    """Whether the analysis orders all conflicting operations of the two nodes; None: it sees no conflict."""
+    met = list(_conflicting(static.nodes[first], static.nodes[second]))
+    if not met:
+        return None
+    return all(lane or not t.may_overlap(a.id, b.id) for t, a, b, lane in met)
+
+
+def _conflicting(
+    firsts: Sequence[tuple[Timeline, Op]], seconds: Sequence[tuple[Timeline, Op]]
+) -> Iterator[tuple[Timeline, Op, Op, bool]]:
+    tries = 0
+    for timeline, a in firsts:
+        for other, b in seconds:
+            if other is timeline and a.id != b.id and timeline.earlier[b.id] >> a.id & 1 and tries < TRIES:
+                tries += 1
+                met = [c for c in conflict(timeline, a.id, b.id) if c.same is not False]
+                if met:
+                    lane = all(same_stream_where_they_meet(timeline, a, b, c) for c in met)
+                    yield timeline, a, b, lane
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--programs", type=Path, required=True)
+    parser.add_argument("--traces", type=Path, required=True)
+    parser.add_argument("--context", type=Path, action="append", default=[], help="headers that the programs include")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    traces = {p.name.split(".json")[0]: p for p in sorted(arguments.traces.glob("*.json*"))}
+    results = []
+    for name in arguments.names or sorted(traces):
+        if not (arguments.programs / name).is_dir():
+            print(f"{name}: no folder of that name in {arguments.programs}", file=sys.stderr)
+            return 2
+        found = compare(name, load(traces[name]), analysed(arguments.programs / name, arguments.context))
+        results.append(found)
+        parts = (found.ops, found.streams, found.order)
+        print(f"{name:<34}" + "".join(f" {a.agreed:>4}/{a.compared:<4}" for a in parts), flush=True)
+        for part in parts:
+            for line in part.differences:
+                print(f"    {line}")
+    for label in ("ops", "streams", "order"):
+        whole = [getattr(r, label) for r in results]
+        agreed, compared = sum(a.agreed for a in whole), sum(a.compared for a in whole)
+        print(f"{label:<8} {agreed}/{compared} = {100 * agreed / max(1, compared):.1f} %")
+    if arguments.json:
+        arguments.json.write_text(json.dumps([r.as_json() for r in results], indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
