@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from stitchcuda.analysis.findings.finding import Edit, RuleInput
+from stitchcuda.analysis.findings.finding import Edit, KernelInput, RuleInput
 from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -67,7 +67,7 @@ class Body:
         return "\r\n" if b"\r\n" in self.text else "\n"
 
 
-def body_of(given: RuleInput, uid: str) -> Body | None:
+def body_of(given: RuleInput | KernelInput, uid: str) -> Body | None:
     """The function and its text; None when it is not C or C++ (edits are written in C) or its text is not at hand."""
     function = given.program.functions.get(uid)
     if function is None or function.body is None or function.language == "python":

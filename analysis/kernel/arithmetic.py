@@ -19,6 +19,7 @@ from stitchcuda.analysis.kernel.lanes import (
 
 _NONNEGATIVE = ("blockIdx.", "gridDim.", "sizeof(")
 MAYBE = "~/"  # first characters of a symbol that differs between lanes, but perhaps not within a warp
+LOADED = "~@"  # of one that each lane has loaded for itself: it may be any number
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
@@ -50,7 +51,10 @@ class Arithmetic:
         if coordinates and op in ("/", ">>") and b.constant is None:
             return MAYBE
         symbols = [s for s in a.symbols | b.symbols if s[0] == "~"]
-        return MAYBE if symbols and all(s.startswith(MAYBE) for s in symbols) else "~"
+        for kind in (MAYBE, LOADED):
+            if symbols and all(s.startswith(kind) for s in symbols):
+                return kind
+        return "~"
 
     def binary(self, op: str, a: Form, b: Form) -> Form:
         match op:

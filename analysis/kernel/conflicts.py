@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from math import gcd
 from typing import TypeAlias
 
+from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -136,8 +137,9 @@ class _Search:
                 for earlier, other in seen.reads:
                     if other != lane:
                         self._met(earlier, event, other, lane)
-            if remember:
-                _keep(seen.reads if mode is Mode.READ else seen.writes, event, lane)
+        if remember:
+            for cell, lane in self._cells(event):
+                _keep(cells[cell].reads if mode is Mode.READ else cells[cell].writes, event, lane)
         if self.recent.get(buffer):
             self._against_wild(event, buffer)
         self.recent.setdefault(buffer, []).append(event)
@@ -267,8 +269,8 @@ def _meets(meeting: Barrier, first: int, second: int) -> bool:
 
 
 def _anywhere(access: Access) -> bool:
-    """The part of its offset that is known is the same in all lanes, and what is loaded is each lane's own."""
-    if any(s[0] == "^" for s in access.offset.symbols):
+    """The part of its offset that is known is the same in all lanes, and the rest is what each lane has loaded."""
+    if any(s[0] == "^" or s[0] == "~" and not s.startswith(LOADED) for s in access.offset.symbols):
         return False
     rest = Form(tuple((m, c) for m, c in access.offset.terms if not any(s[0] == "~" for s in m)))
     scaled = all(isinstance(c, int) for m, c in access.offset.terms if any(s[0] == "~" for s in m))
@@ -277,18 +279,23 @@ def _anywhere(access: Access) -> bool:
 
 def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:
     """The newest few, of different lanes and, if there are, of different warps."""
-    for k, (_, other) in enumerate(kept):
-        if other == lane:
+    for k, (old, other) in enumerate(kept):
+        if other == lane and old.mode is event.mode:
             kept[k] = (event, lane)
             return
     if len(kept) < _KEPT:
         kept.append((event, lane))
         return
-    spread = len({other // WARP for _, other in kept})
-    for k, (old, other) in enumerate(kept):
-        if old.at < event.at and (spread > 1 or lane // WARP != other // WARP or k == 0):
-            kept[k] = (event, lane)
-            return
+    warps = [other // WARP for _, other in kept]
+    if lane // WARP not in warps:
+        for k, warp in enumerate(warps):
+            if warps.count(warp) > 1 or kept[k][0].at < event.at:
+                kept[k] = (event, lane)
+                return
+        return
+    oldest = min(range(len(kept)), key=lambda k: kept[k][0].at)
+    if kept[oldest][0].at < event.at:
+        kept[oldest] = (event, lane)
 
 
 def _granules(trace: KernelTrace) -> dict[Buffer, int]:

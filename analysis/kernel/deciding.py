@@ -157,6 +157,7 @@ class Deciding(BlockState, ABC):
         self.active = yes
         then()
         first = self.active
+        stayed = [g for g in self.guards[added + len(decision.when_true) :] if g.leaves]
         del self.guards[added:]
         after_first = {cell: cell.value for cell in first_log}
         for cell, value in first_log.items():
@@ -169,7 +170,9 @@ class Deciding(BlockState, ABC):
         self.active = no
         otherwise()
         second = self.active
+        stayed += [g for g in self.guards[added + len(decision.when_false) :] if g.leaves]
         del self.guards[added:]
+        self.guards.extend(stayed)  # on either side, this is about who did not leave on the way
         all_second = (exits.done, exits.broken, exits.continued)
         left_second = self._left(before, decision.no)
         self._log = outer

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stitchcuda.analysis.kernel.arithmetic import MAYBE, Arithmetic
+from stitchcuda.analysis.kernel.arithmetic import LOADED, MAYBE, Arithmetic
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -146,6 +146,8 @@ class BlockState:
         size = size_of(place.element)
         if isinstance(given := more.pop("bytes", None), int):
             size = given
+        elif place.offset is None:
+            size = None  # nobody knows which part of the memory
         offset = place.offset if place.offset is not None else self.math.fresh("~")
         if place.target.bytes is not None and size is not None:
             self._check_bounds(offset, place.target.bytes - size)
@@ -279,7 +281,10 @@ class BlockState:
         """A number of which only is known how it varies, and what it was made of."""
         if spread is Uniformity.DATA:
             symbols = [s for v in made_of if v.number is not None for s in v.number.symbols if s[0] == "~"]
-            return self.math.fresh(MAYBE if symbols and all(s.startswith(MAYBE) for s in symbols) else "~")
+            for kind in (MAYBE, LOADED):
+                if symbols and all(s.startswith(kind) for s in symbols):
+                    return self.math.fresh(kind)
+            return self.math.fresh("~")
         return self.math.fresh({Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~"))
 
     def spread_of(self, value: Value) -> Uniformity:
@@ -326,7 +331,7 @@ class BlockState:
         if not uniform:
             if warp:
                 return Value(self.math.fresh("^"), spread=Uniformity.WARP)
-            return Value(self.math.fresh("~"), spread=Uniformity.DATA)
+            return Value(self.math.fresh(LOADED), spread=Uniformity.DATA)
         written = self._written.get(place.target.name, "")
         return Value(symbol(f"{place.target.name}.{place.field}[{place.offset}]{written}"))
 

@@ -9,6 +9,7 @@ from stitchcuda.analysis.program.cuda.declarators import (
     described_type,
     template_values,
 )
+from stitchcuda.analysis.program.cuda.misread_casts import misread, regrouped
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Assign,
@@ -88,9 +89,26 @@ def binary(cx: Context, node: Node) -> Expr:
     result = cx.expr(current)
     if len(chain) > _MAX_CHAIN:
         return Opaque(cx.span(node), "long chain", (result, *(cx.expr(right) for _, _, right in reversed(chain))))
+    if any(misread(cx, n) is not None for n in (current, *(right for _, _, right in chain))):
+        return _regrouped(cx, current, chain)
     for whole, op, right in reversed(chain):
         result = Binary(cx.span(whole), op, result, cx.expr(right))
     return result
+
+
+def _regrouped(cx: Context, first: Node, chain: list[tuple[Node, str, Node]]) -> Expr:
+    operands: list[Node] = []
+    operators: list[str] = []
+    for op, node in [("", first), *((op, right) for _, op, right in reversed(chain))]:
+        if op:
+            operators.append(op)
+        split = misread(cx, node)
+        if split is None:
+            operands.append(node)
+            continue
+        operands += [split[0], split[2]]
+        operators.append(split[1])
+    return regrouped([cx.span(n) for n in operands], [cx.expr(n) for n in operands], operators)
 
 
 def comma(cx: Context, node: Node) -> Expr:
@@ -207,6 +225,9 @@ def cast(cx: Context, node: Node) -> Expr:
     value = node.child_by_field_id(g.F_VALUE)
     if target is None or value is None:
         return cx.opaque(node, "cast")
+    split = misread(cx, node)
+    if split is not None:
+        return Binary(cx.span(node), split[1], cx.expr(split[0]), cx.expr(split[2]))
     return Cast(cx.span(node), described_type(cx, target), cx.expr(value))
 
 

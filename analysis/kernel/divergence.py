@@ -1,0 +1,69 @@
+"""Barriers of the block that some of its threads do not reach (D2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from stitchcuda.analysis.kernel.model import Barrier, BarrierKind, Guard, KernelTrace, Uniformity
+
+_OF_THE_BLOCK = frozenset({BarrierKind.BLOCK, BarrierKind.GRID, BarrierKind.CLUSTER})
+
+
+class Why(StrEnum):
+    LANES = "lanes"  # these threads go another way, by their coordinates
+    THREAD = "thread"  # by their coordinates, compared with something unknown
+    DATA = "data"  # by what each thread loads
+    LEFT = "left"  # they have returned before
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """`guard` is the condition that parts the threads, None when it is known which lanes are missing. `elsewhere`: those
+    that are missing reach another barrier instead."""
+
+    barrier: Barrier
+    why: Why
+    guard: Guard | None = None
+    elsewhere: bool = False
+    loop: bool = False  # they left a loop that holds the barrier
+
+
+def divergences(trace: KernelTrace) -> list[Divergence]:
+    """One for each barrier as written, the surest."""
+    barriers = [b for b in trace.barriers if b.kind in _OF_THE_BLOCK]
+    full = (1 << trace.block.threads) - 1
+    found: dict[object, Divergence] = {}
+    for barrier in barriers:
+        one = _of(barrier, barriers, full)
+        if one is None:
+            continue
+        known = found.get(barrier.site)
+        if known is None or _rank(one) < _rank(known):
+            found[barrier.site] = one
+    return list(found.values())
+
+
+def _rank(one: Divergence) -> int:
+    return list(Why).index(one.why) + (10 if one.elsewhere else 0)
+
+
+def _of(barrier: Barrier, barriers: list[Barrier], full: int) -> Divergence | None:
+    missing = barrier.alive & ~barrier.lanes
+    if missing:
+        elsewhere = any(b.lanes & barrier.lanes == 0 and b.lanes & missing == missing for b in barriers)
+        return Divergence(barrier, Why.LANES, None, elsewhere, bool(barrier.loops))
+    varying = [g for g in barrier.guards if g.uniformity is not Uniformity.BLOCK and g.leaves != "return"]
+    if varying:
+        guard = varying[-1]
+        data = any(g.uniformity is Uniformity.DATA for g in varying)
+        elsewhere = any(
+            any(g.key == guard.key and g.holds != guard.holds for g in b.guards) for b in barriers if b is not barrier
+        )
+        return Divergence(barrier, Why.DATA if data else Why.THREAD, guard, elsewhere, guard.loop)
+    left = [g for g in barrier.guards if g.uniformity is not Uniformity.BLOCK and g.leaves == "return"]
+    if left:
+        return Divergence(barrier, Why.LEFT, left[-1])
+    if barrier.alive != full:
+        return Divergence(barrier, Why.LEFT)
+    return None

@@ -1,0 +1,131 @@
+"""A block barrier is not reached by all threads of the block.
+
+## What
+
+`__syncthreads()` (or a block-wide `sync()` of cooperative groups) stands under a condition that is not the same for all
+threads of the block, or in a loop that threads leave after different numbers of rounds.
+
+## Why
+
+The barrier waits for all threads of the block that have not exited (D2). Threads that pass by it wait at the next one, or
+never: the block hangs, or threads meet at different barriers and see half-written data. Conditions on parameters,
+`blockIdx` and values loaded from one address are the same for a block; those on `threadIdx` and on what each thread loads
+are not.
+
+Threads that have returned before the barrier are not waited for on current GPUs; a barrier after `if (i >= n) return;` is
+reported as `possible` only.
+
+## Example
+
+```cuda
+if (threadIdx.x < half) {
+    s[threadIdx.x] += s[threadIdx.x + half];
+    __syncthreads();  // the other threads never come
+}
+```
+
+## Use instead
+
+```cuda
+if (threadIdx.x < half) {
+    s[threadIdx.x] += s[threadIdx.x + half];
+}
+__syncthreads();
+```
+
+## Fix safety
+
+There is no automatic fix: what stands after the barrier in the branch has to be moved along, and that changes who does
+it.
+
+## References
+
+Ordering row D2. CUDA C++ Programming Guide, "Synchronization Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from stitchcuda.analysis.findings.finding import (
+    Confidence,
+    Finding,
+    Group,
+    KernelInput,
+    KernelRule,
+    Related,
+    Severity,
+)
+from stitchcuda.analysis.kernel.divergence import Divergence, Why, divergences
+from stitchcuda.analysis.kernel.lanes import lanes_of
+from stitchcuda.analysis.kernel.model import KernelTrace
+from stitchcuda.analysis.kernel.trace import kernel_traces
+from stitchcuda.analysis.program.ir import Site
+
+CODE = "divergent-barrier"
+_RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
+
+
+def check(given: KernelInput) -> Iterator[Finding]:
+    traces = kernel_traces(given.program, given.kernel, given.sources)
+    best: dict[Site, Finding] = {}
+    counts: dict[Site, int] = {}
+    for trace in traces.traces:
+        for one in divergences(trace):
+            site = one.barrier.site
+            counts[site] = counts.get(site, 0) + 1
+            level = _level(one, trace, traces.fixed)
+            if site not in best or _RANK[level] > _RANK[best[site].confidence]:
+                best[site] = _finding(given, one, level)
+    needed = 1 if traces.fixed else len(traces.traces)
+    yield from (finding for site, finding in best.items() if counts[site] >= needed)
+
+
+def _level(one: Divergence, trace: KernelTrace, fixed: bool) -> Confidence:
+    if one.why is Why.LEFT or one.elsewhere or trace.broken:
+        return Confidence.POSSIBLE
+    if one.why is Why.LANES and fixed and not one.barrier.guards:
+        return Confidence.CERTAIN
+    return Confidence.LIKELY
+
+
+def _finding(given: KernelInput, one: Divergence, level: Confidence) -> Finding:
+    barrier = one.barrier
+    kernel = given.program.functions[given.kernel].name
+    match one.why:
+        case Why.LANES:
+            missing = lanes_of(barrier.alive & ~barrier.lanes)
+            what = f"thread {missing[0]} of its block does not reach it" + (
+                f" (nor do {len(missing) - 1} others)" if len(missing) > 1 else ""
+            )
+            if one.loop:
+                what += " in each round that others do"
+        case Why.THREAD:
+            what = "the condition around it differs between the threads of a block"
+            if one.loop:
+                what = "the threads of a block leave the loop around it after different numbers of rounds"
+        case Why.DATA:
+            what = "the condition around it depends on data that each thread loads for itself"
+        case Why.LEFT:
+            what = "some threads of the block may have returned before it"
+    related = [Related(one.guard.site, "this decides who reaches it")] if one.guard is not None else []
+    related += [Related(site, "called from here") for site in reversed(barrier.calls)]
+    return Finding(
+        CODE,
+        Group.DEVICE,
+        Severity.ERROR if one.why is not Why.LEFT else Severity.WARNING,
+        level,
+        barrier.site,
+        f"`{barrier.name}` in `{kernel}` must be reached by the whole block, but {what}",
+        tuple(related),
+    )
+
+
+RULE = KernelRule(
+    CODE,
+    Group.DEVICE,
+    Severity.ERROR,
+    "a block barrier that not all threads of the block reach",
+    __doc__ or "",
+    check,
+)
