@@ -10,8 +10,10 @@ from itertools import chain
 
 from stitchcuda.analysis.graph.build import GraphBuilder
 from stitchcuda.analysis.graph.model import ExecutionGraph
+from stitchcuda.analysis.graph.to_dot import to_dot
 from stitchcuda.analysis.graph.to_json import to_json
 from stitchcuda.analysis.graph.to_mermaid import to_mermaid
+from stitchcuda.analysis.graph.to_svg import to_svg
 from stitchcuda.analysis.graph.to_text import to_text
 from stitchcuda.analysis.index import Analysis, Index
 from stitchcuda.analysis.order.execute import execute_entry
@@ -20,11 +22,13 @@ from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server.cli import inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
 
+_FORMS = {"text": to_text, "mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files and directories of one program or several")
     parser.add_argument("--function", metavar="F", help="only what runs inside this function (its name, or qualified)")
-    parser.add_argument("--format", choices=("text", "json", "mermaid"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "mermaid", "dot", "svg"), default="text")
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -76,7 +80,7 @@ def _print(graph: ExecutionGraph, problems: Sequence[Problem], form: str) -> Non
         json.dump(value, sys.stdout, indent=2)
         print()
         return
-    sys.stdout.write(to_mermaid(graph) if form == "mermaid" else to_text(graph))
+    sys.stdout.write(_FORMS[form](graph))
     for problem in problems:
         line = f":{problem.line}" if problem.line > 0 else ""
         print(f"{problem.path}{line}: note: {problem.what}: {problem.consequence}", file=sys.stderr)

@@ -91,8 +91,10 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
 def graph_text(analysis: Any, function: str, form: str) -> str:
     """The execution graph of a program, or of what runs inside `function` (a name; "" for all). "" when it is empty."""
     from stitchcuda.analysis.graph.build import execution_graph
+    from stitchcuda.analysis.graph.to_dot import to_dot
     from stitchcuda.analysis.graph.to_json import to_json
     from stitchcuda.analysis.graph.to_mermaid import to_mermaid
+    from stitchcuda.analysis.graph.to_svg import to_svg
     from stitchcuda.analysis.graph.to_text import to_text
 
     graph = execution_graph(analysis.timelines, analysis.program, analysis.sources, function or None)
@@ -100,7 +102,8 @@ def graph_text(analysis: Any, function: str, form: str) -> str:
         return ""
     if form == "json":
         return json.dumps(to_json(graph))
-    return to_mermaid(graph) if form == "mermaid" else to_text(graph)
+    forms = {"mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
+    return forms.get(form, to_text)(graph)
 
 
 class _Lines:

@@ -16,7 +16,8 @@ from stitchcuda.server.features.code_action import why_not_run
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
-FORMATS = ("text", "mermaid", "json")
+FORMATS = ("text", "mermaid", "json", "dot", "svg")
+_ENDINGS = ("json", "dot", "svg")
 
 
 async def graph_text(ls: StitchServer, *arguments: Any) -> str | None:
@@ -33,15 +34,15 @@ async def graph_text(ls: StitchServer, *arguments: Any) -> str | None:
     except EngineUnavailable as error:
         raise JsonRpcException(code=int(t.LSPErrorCodes.RequestFailed), message=str(error)) from error
     if text and show is True:
-        await _show(ls, text, function)
+        await _show(ls, text, function, form)
     return text or None
 
 
-async def _show(ls: StitchServer, text: str, function: str) -> None:
+async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
     def write() -> Path:
         folder = Path(tempfile.mkdtemp(prefix="stitchcuda-"))
         name = "".join(c if c.isalnum() else "_" for c in function) or "program"
-        file = folder / f"{name}-execution-graph.txt"
+        file = folder / f"{name}-execution-graph.{form if form in _ENDINGS else 'txt'}"
         file.write_text(text, encoding="utf-8")
         return file
 
