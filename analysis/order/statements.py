@@ -119,15 +119,16 @@ class Statements(Calls):
         whole = self.frame.function.body
         ends = len(self.frames) == 1 and self.frame.function.name == "main"
         last = ends and (whole is None or span == whole.span or span[0] == span[1])
-        for place in reversed(list(scope.values())):
-            if self._own_storage(place) and not (isinstance(kept, Struct) and kept.place.object == place.object):
+        for name, place in reversed(list(scope.items())):
+            if self._own_storage(name, place) and not (isinstance(kept, Struct) and kept.place.object == place.object):
                 self.destroy(place, state, span)
                 if not last:
                     self.end_storage(place, state, (max(span[0], span[1] - 1), span[1]), kept)
 
-    def _own_storage(self, place: Place) -> bool:
+    def _own_storage(self, name: str, place: Place) -> bool:
         """The variable itself, not another's that a reference or a capture names."""
-        return not place.path and place.object in self.frame.own
+        mine = not place.path and place.object in self.frame.own
+        return mine and self.objects[place.object].identity.extra == name
 
     # -------------------------------------------------------------------------------------------------------- outcomes
 

@@ -210,12 +210,85 @@ def test_e2_a_wait_before_any_record_does_nothing() -> None:
     assert not r.ordered("a", "c")
 
 
+def test_e3_events_and_streams_know_their_device() -> None:
+    r = run(
+        "cudaSetDevice(1); cudaEvent_t e; cudaEventCreate(&e); cudaStream_t s; cudaStreamCreate(&s); cudaSetDevice(0);"
+    )
+    assert [event.device for event in r.timeline.events] == [1]
+    assert [stream.device for stream in r.timeline.streams if stream.name == "s"] == [1]
+
+
+ELAPSED = "cudaEvent_t f; cudaEventCreate(&f); cudaEventRecord(e, s); a<<<1, 1, 0, s>>>(x); cudaEventRecord(f, s);"
+
+
+@pytest.mark.parametrize(("wait", "late"), [
+    ("", 2), ("cudaEventSynchronize(e);", 1), ("cudaEventSynchronize(f);", 0), ("cudaStreamSynchronize(s);", 0),
+    ("while (cudaEventQuery(f) != cudaSuccess) {}", 0),
+])  # fmt: skip
+def test_e4_the_time_between_events_knows_what_is_recorded_and_complete(wait: str, late: int) -> None:
+    r = run(f"{TWO} {EVENT} {ELAPSED} {wait} float ms; cudaEventElapsedTime(&ms, e, f);")
+    (measured,) = r.timeline.measurements
+    assert measured.running.bit_count() == late and not measured.unrecorded
+    (never,) = run(f"{EVENT} float ms; cudaEventElapsedTime(&ms, e, e);").timeline.measurements
+    assert set(never.unrecorded) == {0}
+
+
+def test_h1_memory_that_dies_under_a_host_function_is_known() -> None:
+    before = "struct Job { int n; };\nvoid tell(void*) {}\nvoid ask(cudaStream_t s, bool wait) { Job job; "
+    before += "cudaLaunchHostFunc(s, tell, &job); if (wait) cudaStreamSynchronize(s); }\n"
+    (ending,) = run(f"{TWO} ask(s, false);", before=before).timeline.endings
+    assert ending.users and not ending.maybe
+    assert not run(f"{TWO} ask(s, true);", before=before).timeline.endings
+
+
 # ----------------------------------------------------------------------------------- allocation, capture, what is more
+
+
+def test_w6_a_handle_that_was_destroyed_is_told_apart() -> None:
+    r = run(TWO + EVENT + "a<<<1, 1, 0, s>>>(x); cudaEventRecord(e, s); cudaEventDestroy(e); cudaStreamDestroy(s);")
+    assert not r.timeline.stale
+    used = run(
+        TWO + EVENT + "cudaStreamDestroy(s); a<<<1, 1, 0, s>>>(x); cudaEventDestroy(e); cudaEventSynchronize(e);"
+    )
+    assert [(use.kind, use.how) for use in used.timeline.stale] == [("stream", "a"), ("event", "cudaEventSynchronize")]
 
 
 def test_a1_a_stream_ordered_allocation_is_work_of_its_stream() -> None:
     r = run(TWO + "float* p; cudaMallocAsync(&p, 64, s); a<<<1, 1, 0, s>>>(p); b<<<1, 1, 0, t>>>(p);")
     assert r.ordered("cudaMallocAsync", "a") and not r.ordered("cudaMallocAsync", "b")
+
+
+def test_a2_what_is_issued_after_the_release_is_told_apart() -> None:
+    r = run(
+        TWO + "float* p; cudaMallocAsync(&p, 64, s); a<<<1, 1, 0, s>>>(p); cudaFreeAsync(p, s); b<<<1, 1, 0, s>>>(p);"
+    )
+    assert [(use.how, use.released.how, use.again) for use in r.timeline.stale] == [("b", "cudaFreeAsync", False)]
+    renewed = run("float* p; cudaMalloc(&p, 64); cudaFree(p); cudaMalloc(&p, 64); a<<<1, 1>>>(p); cudaFree(p);")
+    assert not renewed.timeline.stale
+
+
+def test_a4_a_second_release_is_told_apart() -> None:
+    (again,) = run("cudaFree(x); cudaFree(x);").timeline.stale
+    assert again.again and again.released.sure
+    assert not run("cudaFree(x); x = 0; cudaFree(x);").timeline.stale
+    assert not run("if (y) { cudaFree(x); x = 0; } if (x) cudaFree(x);").timeline.stale
+    (perhaps,) = run("int n; if (n > 3) cudaFree(x); cudaFree(x);").timeline.stale
+    assert not perhaps.released.sure
+
+
+OWNER = "struct Own { float* p; Own() { cudaMalloc(&p, 64); } ~Own() { cudaFree(p); } };\n"
+MOVES = OWNER.replace("~Own", "Own(Own&& o) : p(o.p) { o.p = 0; } ~Own")
+
+
+@pytest.mark.parametrize(("owner", "body", "twice"), [
+    (OWNER, "{ Own a; Own b = a; }", True),
+    (OWNER, "{ Own a; Own b(a); }", True),
+    (OWNER, "{ Own a; Own& b = a; }", False),
+    (OWNER, "{ Own a; auto f = [&]() { c<<<1, 1>>>(a.p); return 1; }; f(); }", False),
+    (MOVES, "{ Own a; Own b = std::move(a); }", False),
+])  # fmt: skip
+def test_a4_a_second_release_by_a_copy_of_its_owner(owner: str, body: str, twice: bool) -> None:
+    assert any(use.again for use in run(body, before=owner).timeline.stale) is twice
 
 
 def test_a4_freeing_a_null_pointer_is_no_operation() -> None:
