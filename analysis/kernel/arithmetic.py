@@ -6,6 +6,7 @@ import operator
 from collections.abc import Callable
 
 from stitchcuda.analysis.kernel.lanes import (
+    ONE,
     WARP,
     ZERO,
     Coefficient,
@@ -141,7 +142,10 @@ class Arithmetic:
             else:
                 constant = c
         nonzero = self._nonzero(constant)
-        return self.full & ~symbolic & ~nonzero, nonzero & ~symbolic
+        apart = nonzero & ~symbolic
+        if nonzero & symbolic:  # `256 * blockIdx.x + threadIdx.x == 0`
+            apart |= self.sign(value - ONE)[0] | self.sign(value)[1]
+        return self.full & ~symbolic & ~nonzero, apart
 
     def _nonzero(self, c: Coefficient) -> int:
         if isinstance(c, int):
