@@ -343,6 +343,8 @@ def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     if len(streams) < 2:
         return Confidence.CERTAIN
     first, second = streams
+    if later.early and first.id == second.id:  # O1: that the kernel is still running is what the launch is for
+        return Confidence.LIKELY
     if StreamKind.GRAPH in (first.kind, second.kind):  # unordered nodes of one graph
         return Confidence.CERTAIN
     if StreamKind.LEGACY in (first.kind, second.kind):

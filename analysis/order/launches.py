@@ -48,6 +48,7 @@ class Launches(Expressions):
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         name, accesses, unknown, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
+        launched = self._launched(kernel, expr, len(args), grid, block)
         self.emit_device(
             state,
             ApiKind.LAUNCH,
@@ -59,10 +60,15 @@ class Launches(Expressions):
             unknown=unknown,
             grid=self.source_of(expr.grid),
             block=self.source_of(expr.block),
-            launched=self._launched(kernel, expr, len(args), grid, block),
+            launched=launched,
             certain=certain,
+            early=self.starts_early(expr, launched.kernels, stream, state),
         )
         return NULL
+
+    def starts_early(self, expr: ir.Launch, kernels: tuple[str, ...], stream: int, state: State) -> bool:
+        """Whether the launch may start before the one in front of it is complete; a layer above knows."""
+        return False
 
     def source_of(self, expr: Expr | None) -> str:
         """An expression as the user wrote it; "" without the source."""

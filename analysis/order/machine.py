@@ -172,9 +172,11 @@ class Machine:
         event: int | None = None,
         follows: tuple[int, ...] = (),
         barrier: tuple[int | None, ...] = (),
+        early: bool = False,
     ) -> Placed:
         """An op on a stream (O1-O6, and E2 when `event` is the event it waits for), which also starts after `follows`. With a
-        `barrier` it is ordered with all work of these devices, before and after it (C9)."""
+        `barrier` it is ordered with all work of these devices, before and after it (C9); an `early` one does not wait for
+        the op in front of it."""
         capture = self._capture_of(state, stream_id, event)
         if capture is not None:
             return self._record_captured(state, capture, op, stream_id, event)
@@ -218,7 +220,10 @@ class Machine:
             before |= snapshot.done
             reasons += [(t, "event") for t in records if snapshot.done.must >> t & 1]
         reasons += [(t, "host_wait") for t in state.host_tail]
-        placed = Placed(before, state.earlier, self._reduce(op, reasons), records=records, awaited=awaited)
+        front = sum(1 << t for t in state.tails.get(stream_id, ())) & ~state.host.must if early else 0
+        start = Done(before.must & ~front, before.may & ~front)
+        reasons = [r for r in reasons if not front >> r[0] & 1]
+        placed = Placed(start, state.earlier, self._reduce(op, reasons), records=records, awaited=awaited)
         after = before.with_op(op)
         state.streams[stream_id] = after
         state.tails[stream_id] = (op,)

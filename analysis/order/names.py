@@ -59,6 +59,8 @@ CUDA_CONSTANTS: dict[str, int] = {
     "CU_STREAM_CAPTURE_STATUS_NONE": 0,
     "CU_STREAM_CAPTURE_STATUS_ACTIVE": 1,
     "CU_STREAM_CAPTURE_STATUS_INVALIDATED": 2,
+    "cudaLaunchAttributeProgrammaticStreamSerialization": 6,
+    "CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION": 6,
     "cudaEventRecordDefault": 0,
     "cudaEventRecordExternal": 1,
     "cudaEventWaitDefault": 0,

@@ -400,7 +400,8 @@ class Recorder:
             placed = self.machine.record(state.order, op, stream, records, state.device)
             fields["event"] = records
         else:
-            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for, after, barrier)
+            early = bool(fields.get("early"))
+            placed = self.machine.enqueue(state.order, op, stream, state.device, waits_for, after, barrier, early)
             if waits_for is not None:
                 fields["event"] = waits_for
         number = self._append(state, placed, kind, api, span, {"stream": stream, **fields})

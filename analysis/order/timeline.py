@@ -226,6 +226,7 @@ class Op:
     certain: bool = True  # False: the call was reached through something not fully resolved
     waits: int = 0  # bitset of ops whose completion this call makes the host wait for (host waits only)
     records: tuple[int, ...] = ()  # event waits: the records whose snapshot they may take; none: never recorded before
+    early: bool = False  # may start before the op in front of it in its stream is complete (O1)
     awaited: int = 0  # event waits: bitset of ops that later work of the stream waits for because of this call alone
     graph: int | None = None  # recorded into this CUDA graph instead of run (G1); its work runs at each graph launch
     payload: tuple[int, ...] = ()  # host functions (H1): the buffers behind the pointer that the function is given

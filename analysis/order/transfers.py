@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.arithmetic import NULL
-from stitchcuda.analysis.order.copy_blocks import CopyBlocks
+from stitchcuda.analysis.order.early_launches import EarlyLaunches
 from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
@@ -48,7 +48,7 @@ class Copied:
     certain: bool  # each side is one thing, not one of several
 
 
-class Transfers(CopyBlocks):
+class Transfers(EarlyLaunches):
     """Layer of the executor: allocations, releases, copies and fills."""
 
     def out_place(self, expr: ir.Api, state: State) -> Place | None:

@@ -169,10 +169,10 @@ cuStreamSynchronize         stream_sync stream
 cuStreamQuery               query stream
 cuStreamGetCtx              neutral stream out out
 cuStreamGetGreenCtx         neutral stream out
-cuStreamWaitValue32         library_call stream src value flags / async awaits
-cuStreamWaitValue64         library_call stream src value flags / async awaits
-cuStreamWriteValue32        library_call stream dst value flags / async
-cuStreamWriteValue64        library_call stream dst value flags / async
+cuStreamWaitValue32         neutral stream ptr value flags / async stream-memory
+cuStreamWaitValue64         neutral stream ptr value flags / async stream-memory
+cuStreamWriteValue32        neutral stream ptr value flags / async stream-memory
+cuStreamWriteValue64        neutral stream ptr value flags / async stream-memory
 cuStreamBatchMemOp          library_call stream - params flags / async awaits
 cuStreamBeginCapture#1      capture_begin stream
 cuEventCreate               event_create out flags

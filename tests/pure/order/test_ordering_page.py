@@ -12,6 +12,7 @@ ROW = re.compile(r"^\| ([A-Z]\d+) \| .+? \| [^|]+ \| ([^|]+) \| (.*?) ?\|$", re.
 CODE = tuple((ROOT / "analysis").rglob("*.py"))
 TESTS = (
     ROOT / "tests" / "pure" / "order" / "test_rows.py",
+    ROOT / "tests" / "pure" / "order" / "test_capture_rows.py",
     ROOT / "tests" / "pure" / "order" / "test_execution.py",
     ROOT / "tests" / "pure" / "cupy" / "test_cupy_fixtures.py",
 )
