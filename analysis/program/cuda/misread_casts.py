@@ -51,11 +51,11 @@ def _is_value(cx: Context, name: str, op: str, operand: Node) -> bool:
         return True
     if name in cx.env.records:
         return False
-    macro = cx.env.macros.get(name)
-    if macro is not None and macro.params is None:
-        return re.match(r"[\d(]", macro.body) is not None
     if op == "+":
         return True  # nobody casts with a plus sign
+    macro = cx.env.macros.get(name)
+    if macro is not None and macro.params is None:
+        return re.fullmatch(r"[A-Za-z_][\w\s:<>]*", macro.body) is None
     return operand.kind_id == g.PARENTHESIZED and name[:1].islower() and not name.endswith("_t")
 
 
