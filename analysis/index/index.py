@@ -13,9 +13,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from stitchcuda.analysis.findings.finding import Finding, KernelInput, RuleInput
+from stitchcuda.analysis.findings.finding import Finding, RuleInput
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
+from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
@@ -24,7 +25,7 @@ from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program import cuda, cupy
 from stitchcuda.analysis.program.ir import Function, Module, Param, Problem, Program
 from stitchcuda.analysis.program.link import link
-from stitchcuda.analysis.rules import KERNEL_RULES, RULES
+from stitchcuda.analysis.rules import RULES
 
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 
@@ -77,7 +78,7 @@ class Index:
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
-        self._kernels: dict[str, EntryFindings] = {}
+        self._kernels: dict[str, KernelFindings] = {}
         self._shapes = _Shapes()
         self._shape = b""  # what `_entries` and `_digests` hold for
         self._digests: dict[str, str] = {}
@@ -117,7 +118,7 @@ class Index:
         program = link(modules)
         problems += program.problems
         sources = {path: file.text for path, file in self._files.items()}
-        shape = self._shapes.of(program)
+        shape, declared = self._shapes.of(program)
         digests = {uid: f.digest for uid, f in program.functions.items()}
         changed = {uid for uid, digest in digests.items() if not digest or self._digests.get(uid) != digest}
         entries: dict[str, _Entry] = {}
@@ -129,21 +130,22 @@ class Index:
                 entry = self._entry(uid, program, sources, problems, cancel)
             if entry is not None:
                 entries[uid] = entry
-        kernels: dict[str, EntryFindings] = {}
+        kernels: dict[str, KernelFindings] = {}
         for uid, function in program.functions.items():
             if function.space != "global" or function.body is None:
                 continue
             if cancel is not None and cancel():
                 return self._cancelled()
-            known = self._kernels.get(uid) if shape == self._shape else None
-            kernel = known or self._kernel(uid, program, sources, problems)
+            kernel = self._kernels.get(uid)
+            if kernel is None or not kernel.still_hold(program, uid, declared):
+                kernel = self._kernel(uid, program, sources, declared, problems)
             if kernel is not None:
                 kernels[uid] = kernel
         if cancel is not None and cancel():
             return self._cancelled()
         self._entries, self._kernels, self._shape, self._digests = entries, kernels, shape, digests
         timelines = tuple(e.timeline for e in entries.values())
-        found = [*(e.findings for e in entries.values()), *kernels.values()]
+        found = [*(e.findings for e in entries.values()), *(k.findings for k in kernels.values())]
         findings = merge(found, program, sources, coverage(timelines, kernels, program, problems))
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
 
@@ -217,11 +219,10 @@ class Index:
         return _Entry(timeline, EntryFindings(found, sites))
 
     def _kernel(
-        self, uid: str, program: Program, sources: Mapping[str, bytes], problems: list[Problem]
-    ) -> EntryFindings | None:
-        given = KernelInput(uid, program, sources)
+        self, uid: str, program: Program, sources: Mapping[str, bytes], declared: bytes, problems: list[Problem]
+    ) -> KernelFindings | None:
         try:
-            return EntryFindings(tuple(f for rule in KERNEL_RULES for f in rule.check(given)), frozenset())
+            return kernel_findings(program, uid, sources, declared)
         except Exception as error:
             if self._strict:
                 raise
@@ -253,20 +254,24 @@ class _Shapes:
     signatures: dict[str, tuple[tuple[Param, ...], bytes]] = field(default_factory=dict)
     modules: dict[str, tuple[Module, bytes]] = field(default_factory=dict)
 
-    def of(self, program: Program) -> bytes:
-        """Everything but function bodies: which functions there are, records, globals, constants, aliases, and the
-        kernels' own digests (a kernel's effects are read without executing it)."""
+    def of(self, program: Program) -> tuple[bytes, bytes]:
+        """Everything but function bodies: which functions there are, records, globals, constants, aliases. The first
+        digest holds the kernels' and device functions' own digests, too: a kernel's effects are read without executing
+        it."""
         hasher = hashlib.blake2b(digest_size=16)
+        device = hashlib.blake2b(digest_size=16)
         self.signatures = {uid: self._signature(f) for uid, f in program.functions.items()}
         for uid in sorted(program.functions):
             function = program.functions[uid]
-            device = function.digest if function.space != "host" else ""
-            hasher.update(f"{uid}|{function.body is None}|{device}|".encode(errors="surrogateescape"))
+            if function.space != "host":
+                device.update(f"{uid}|{function.digest}|".encode(errors="surrogateescape"))
+            hasher.update(f"{uid}|{function.body is None}|".encode(errors="surrogateescape"))
             hasher.update(self.signatures[uid][1])
         self.modules = {path: self._module(path, module) for path, module in program.modules.items()}
         for path in sorted(self.modules):
             hasher.update(self.modules[path][1])
-        return hasher.digest()
+        declared = hasher.digest()
+        return _digest(declared, device.digest()), declared
 
     def _signature(self, function: Function) -> tuple[tuple[Param, ...], bytes]:
         known = self.signatures.get(function.uid)

@@ -115,6 +115,8 @@ class Arithmetic:
         for mono, c in value.terms:
             if mono and not all(s.startswith(_NONNEGATIVE) for s in mono):
                 bad |= self._nonzero(c)
+        if bad == self.full:
+            return 0, 0
         for lane in range(self.width):
             bit = 1 << lane
             if bad & bit:

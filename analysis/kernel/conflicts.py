@@ -69,6 +69,7 @@ class _Search:
         self.granule = _granules(trace)
         self.repeated: set[tuple[Site, Form, int]] = set()
         self.pending: list[Access] = []
+        self.apart: dict[tuple[int, int], bool | None] = {}
 
     def run(self) -> list[Conflict]:
         commits = 0
@@ -200,15 +201,12 @@ class _Search:
         known = self.found.get(key)
         if known is not None and not known.barred and known.sure >= sure and (not known.warp_only or within):
             return
-        if exclusive(earlier.guards, later.guards):
+        pair = (earlier.at, later.at)
+        if pair not in self.apart:
+            self.apart[pair] = self._apart(earlier, later)
+        barred = self.apart[pair]
+        if barred is None:
             return
-        barred = False
-        for barrier in self.barriers:
-            if earlier.at < barrier.at < later.at:
-                answer = _stands(barrier, earlier, later)
-                if answer is True:
-                    return
-                barred = barred or answer is None
         collective = False
         if within:
             for meeting in self.meetings:
@@ -220,6 +218,21 @@ class _Search:
             return
         self.found[key] = Conflict(earlier, later, (first, second), within, sure, barred, collective)
 
+    def _apart(self, earlier: Access, later: Access) -> bool | None:
+        """None: the paths exclude each other, or a barrier stands between them. Else whether one may stand there."""
+        if exclusive(earlier.guards, later.guards):
+            return None
+        barred = False
+        for barrier in reversed(self.barriers):
+            if barrier.at < earlier.at:
+                break
+            if barrier.at < later.at:
+                answer = _stands(barrier, earlier, later)
+                if answer is True:
+                    return None
+                barred = barred or answer is None
+        return barred
+
 
 def completed(access: Access, wait: Barrier, commits: int) -> bool:
     """A copy is complete after a wait that leaves fewer groups under way than were committed since."""
@@ -230,29 +243,33 @@ def completed(access: Access, wait: Barrier, commits: int) -> bool:
 
 def exclusive(a: Sequence[Guard], b: Sequence[Guard]) -> bool:
     """No launch takes both paths."""
-    for first in a:
-        for second in b:
-            if first.key == second.key and first.holds != second.holds:
-                return True
-            if (
-                first.margin is not None
-                and second.margin is not None
-                and first.uniformity is Uniformity.BLOCK
-                and second.uniformity is Uniformity.BLOCK
-            ):
-                total = (first.margin + second.margin).constant
-                if total is not None and total < 0:
-                    return True
-    return False
+    taken = {g.key: g.holds for g in a}
+    if any(taken.get(g.key, g.holds) != g.holds for g in b):
+        return True
+    return any(
+        _contradict(first, second)
+        for first in a
+        if first.margin is not None and first.uniformity is Uniformity.BLOCK
+        for second in b
+        if second.margin is not None and second.uniformity is Uniformity.BLOCK
+    )
+
+
+def _contradict(first: Guard, second: Guard) -> bool:
+    assert first.margin is not None and second.margin is not None
+    if first.margin.symbols != second.margin.symbols:
+        return False
+    total = (first.margin + second.margin).constant
+    return total is not None and total < 0
 
 
 def _stands(barrier: Barrier, earlier: Access, later: Access) -> bool | None:
     """Whether a barrier is reached whenever both accesses are: True, never (False), or not known (None)."""
     given = (*earlier.guards, *later.guards)
-    if exclusive(barrier.guards, given):
-        return False
     keys = {(g.key, g.holds) for g in given}
-    return True if all((g.key, g.holds) in keys for g in barrier.guards) else None
+    if all((g.key, g.holds) in keys for g in barrier.guards):
+        return True
+    return False if exclusive(barrier.guards, given) else None
 
 
 def _meets(meeting: Barrier, first: int, second: int) -> bool:

@@ -173,7 +173,7 @@ class Expressions(Deciding, ABC):
         index = by.number
         for pointer in pointers:
             if index is None:
-                index = self.math.fresh("u" if by.spread is Uniformity.BLOCK else "~")
+                index = self.unknown_number(by.spread)
             out.append(self.stepped(pointer, index))
         return out
 
@@ -310,7 +310,7 @@ class Expressions(Deciding, ABC):
             pointer, by = (left, right) if left.places else (right, left)
             index = by.number
             if index is None:
-                index = self.math.fresh("u" if by.spread is Uniformity.BLOCK else "~")
+                index = self.unknown_number(by.spread)
             if op == "-":
                 index = -index
             return Value(places=tuple(self.stepped(p, index) for p in pointer.places))

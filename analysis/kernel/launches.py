@@ -35,7 +35,7 @@ def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
         if not _sees(program, function, kernel):
             continue
         nodes = _nodes(function)
-        constants = Constants(program, function)
+        constants = _constants_in(program, function)
         for node in nodes:
             if _kernel_name(node.kernel) == kernel.name:
                 found.append(_launch(constants, function, node))
@@ -100,14 +100,26 @@ def _nodes(function: Function) -> tuple[Launch, ...]:
     return known
 
 
-_by_kernel: tuple[int, Program, dict[str, set[str]]] | None = None
+_by_kernel: tuple[Program, dict[str, set[str]]] | None = None
+_fixed: tuple[Program, dict[str, Constants]] | None = None
+
+
+def _constants_in(program: Program, function: Function) -> Constants:
+    """Several kernels are launched in one function: what is fixed there is looked up once."""
+    global _fixed
+    if _fixed is None or _fixed[0] is not program:
+        _fixed = (program, {})
+    known = _fixed[1].get(function.uid)
+    if known is None:
+        known = _fixed[1][function.uid] = Constants(program, function)
+    return known
 
 
 def _launching(program: Program) -> Mapping[str, set[str]]:
     """Kernel names to the functions that launch them; computed once a program."""
     global _by_kernel
-    if _by_kernel is not None and _by_kernel[1] is program:
-        return _by_kernel[2]
+    if _by_kernel is not None and _by_kernel[0] is program:
+        return _by_kernel[1]
     found: dict[str, set[str]] = {}
     for uid, function in program.functions.items():
         if function.body is None or not function.host_cuda_calls:
@@ -116,7 +128,7 @@ def _launching(program: Program) -> Mapping[str, set[str]]:
             name = _kernel_name(node.kernel)
             if name:
                 found.setdefault(name, set()).add(uid)
-    _by_kernel = (id(program), program, found)
+    _by_kernel = (program, found)
     return found
 
 

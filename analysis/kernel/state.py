@@ -39,7 +39,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import environment_of
 from stitchcuda.analysis.program.ir import Program, Site
 
-STEPS = 30_000  # IR nodes walked for one kernel and one shape of its block
+STEPS = 24_000  # IR nodes walked for one kernel and one shape of its block; large blocks count more
 EVENTS = 4_000
 DEPTH = 10  # nested device calls
 NO_TYPE = ir.TypeRef("")
@@ -94,6 +94,7 @@ class BlockState:
         self.barrier_before: frozenset[ir.Span] = frozenset()
         self.commits = 0
         self._steps = 0
+        self._weight = 1 + self.width // 512
         self._written: dict[str, int] = {}
         self._log: dict[Cell, Value] | None = None
         self._environment = environment_of(program)
@@ -124,7 +125,7 @@ class BlockState:
         return source[function.base + span[0] : function.base + span[1]]
 
     def step(self) -> None:
-        self._steps += 1
+        self._steps += self._weight
         if self._steps > STEPS or len(self.events) > EVENTS:
             raise Budget
 
@@ -284,7 +285,7 @@ class BlockState:
             for kind in (MAYBE, LOADED):
                 if symbols and all(s.startswith(kind) for s in symbols):
                     return self.math.fresh(kind)
-            return self.math.fresh("~")
+            return self.math.fresh("~" if symbols else LOADED)
         return self.math.fresh({Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~"))
 
     def spread_of(self, value: Value) -> Uniformity:

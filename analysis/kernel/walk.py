@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.calls import Calls
 from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
 from stitchcuda.analysis.kernel.lanes import Form
@@ -24,6 +25,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.device.known_calls import bare, is_atomic
 
+_PREFIX = {Uniformity.BLOCK: "u", Uniformity.WARP: "^", Uniformity.DATA: LOADED}
 ROUNDS = 64  # of a loop whose end is known
 MEETING_ROUNDS = (
     3  # of a loop whose end is not known and in which threads meet: a pipeline of three stages comes around
@@ -140,7 +142,7 @@ class KernelWalk(Calls):
         if value.number is None and not value.places and init is not None and _countable(type_):
             # a number that is not followed: from here on it has a name
             if value.record is None and value.group is None and value.closure is None and value.decision is None:
-                prefix = {Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(value.spread, "~")
+                prefix = _PREFIX.get(value.spread, "~")
                 value = replace(value, number=self.math.fresh(prefix))
         scope[node.name] = cell
         if value != UNKNOWN:

@@ -8,6 +8,7 @@ from stitchcuda.analysis.rules import (
     bad_warp_mask,
     capture_unjoined,
     capture_unsafe,
+    divergent_barrier,
     double_free,
     event_misuse,
     event_wait_before_record,
@@ -22,6 +23,9 @@ from stitchcuda.analysis.rules import (
     latency_regression,
     launch_overhead,
     leak,
+    missing_async_wait,
+    missing_syncthreads,
+    missing_syncwarp,
     pageable_async,
     redundant_sync,
     sanitizer,
@@ -69,7 +73,13 @@ RULES: tuple[Rule, ...] = (
 )
 
 # About device code: one kernel at a time.
-KERNEL_RULES: tuple[KernelRule, ...] = (bad_warp_mask.RULE,)
+KERNEL_RULES: tuple[KernelRule, ...] = (
+    missing_syncthreads.RULE,
+    divergent_barrier.RULE,
+    missing_syncwarp.RULE,
+    missing_async_wait.RULE,
+    bad_warp_mask.RULE,
+)
 
 # About the comments that silence findings, once all others are known; a later one sees what those before it found.
 COMMENT_RULES: tuple[CommentRule, ...] = (unknown_suppression.RULE, unused_suppression.RULE)

@@ -1,0 +1,57 @@
+"""Findings about kernels, kept until the kernel, a device function that it reaches, its launches, or what the program
+declares has changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from stitchcuda.analysis.findings.finding import KernelInput
+from stitchcuda.analysis.index.merge import EntryFindings
+from stitchcuda.analysis.kernel.launches import KernelLaunch, launches_of
+from stitchcuda.analysis.kernel.trace import kernel_traces
+from stitchcuda.analysis.program.ir import Program
+from stitchcuda.analysis.rules import KERNEL_RULES
+
+
+@dataclass(frozen=True, slots=True)
+class KernelFindings:
+    """What the rules said about a kernel, and what they said it for."""
+
+    findings: EntryFindings
+    digest: str
+    declared: bytes  # of everything but bodies
+    launches: tuple[KernelLaunch, ...]
+    functions: tuple[tuple[str, str], ...]  # device functions that it reaches, with their digests
+    lookups: tuple[tuple[str, tuple[str, ...]], ...]  # names of functions, and what they meant
+
+    def still_hold(self, program: Program, kernel: str, declared: bytes) -> bool:
+        """Whether looking at the kernel again would find the same."""
+        function = program.functions[kernel]
+        return (
+            bool(self.digest)
+            and function.digest == self.digest
+            and declared == self.declared
+            and all(
+                uid in program.functions and program.functions[uid].digest == digest for uid, digest in self.functions
+            )
+            and all(program.by_name.get(name, ()) == uids for name, uids in self.lookups)
+            and launches_of(program, function) == self.launches
+        )
+
+
+def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes], declared: bytes) -> KernelFindings:
+    """Runs the rules about one kernel."""
+    given = KernelInput(kernel, program, sources)
+    found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
+    walked = kernel_traces(program, kernel, sources)
+    functions = {pair for trace in walked.traces for pair in trace.functions}
+    lookups = {pair for trace in walked.traces for pair in trace.lookups}
+    return KernelFindings(
+        EntryFindings(found, frozenset()),
+        program.functions[kernel].digest,
+        declared,
+        walked.launches,
+        tuple(sorted(functions)),
+        tuple(sorted(lookups)),
+    )
