@@ -14,7 +14,7 @@ from stitchcuda.analysis.findings.finding import Fix, RuleInput
 from stitchcuda.analysis.findings.passing import Written, in_caller
 from stitchcuda.analysis.findings.race import Race
 from stitchcuda.analysis.order.timeline import Op, StreamKind
-from stitchcuda.analysis.program.ir import Api, Expr, Launch, Site, Span
+from stitchcuda.analysis.program.ir import Api, Block, Continue, Expr, Launch, Site, Span, walk
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     """Wait for the earlier op's stream before the later statement (W2)."""
     meeting = meeting_of(given, race.earlier, race.later)
     if meeting is None:
-        return ()
+        return _wait_at_the_end_of_the_loop(given, race)
     after = meeting.first_outer[1] <= meeting.later_outer[0]
     place = meeting.later_outer if after else meeting.later
     producer = stream_text(given, race.earlier, meeting, place)
@@ -78,6 +78,36 @@ def wait_on_host(given: RuleInput, race: Race) -> tuple[Fix, ...]:
     line = edits.checked(meeting.body, call, place[0])
     title = f"Wait for {awaited} first (stalls the host until its work is done)"
     return (Fix(title, (edits.before(meeting.body, place, [line]),), preferred=True),)
+
+
+def _wait_at_the_end_of_the_loop(given: RuleInput, race: Race) -> tuple[Fix, ...]:
+    """The later access stands in the head of the loop that the earlier op runs in: `while (fread(...))`."""
+    earlier, later = race.earlier, race.later
+    depth = len(later.calls)
+    body = edits.body_of(given, later.function)
+    if body is None or earlier.calls[:depth] != later.calls:
+        return ()
+    inside = _site_at(earlier, depth)
+    loop = next(
+        (
+            n
+            for n in reversed(edits.loops_around(body, later.site.span))
+            if inside.function == later.function and edits.contains(n.body.span, inside.span)
+        ),
+        None,
+    )
+    if loop is None or edits.contains(loop.body.span, later.site.span) or not isinstance(loop.body, Block):
+        return ()
+    if not loop.body.body or any(isinstance(n, Continue) for n in walk(loop.body)):
+        return ()
+    last = loop.body.body[-1].span
+    where = Meeting(body, depth, inside.span, last, inside.span, last, loop.span, loop.span)
+    producer = stream_text(given, earlier, where, (last[1] + 1, last[1] + 1))
+    if producer is None:
+        return ()
+    line = edits.checked(body, f"cudaStreamSynchronize({producer})", last[0])
+    title = f"Wait for {_stream(given, earlier)} at the end of each round (stalls the host until its work is done)"
+    return (Fix(title, (edits.after(body, last, [line]),), preferred=True),)
 
 
 def free_on_stream(given: RuleInput, race: Race) -> tuple[Fix, ...]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order import host_library, host_ranges
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.containers import Containers
 from stitchcuda.analysis.order.copy_blocks import MAKERS
 from stitchcuda.analysis.order.host_functions import AWAITS, TELLS
 from stitchcuda.analysis.order.names import plain
+from stitchcuda.analysis.order.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
 from stitchcuda.analysis.order.timeline import Memory, Mode
@@ -159,11 +160,12 @@ class HostCalls(Containers):
             if host_library.may_write(short_name, position):
                 for pointer in self.pointers_in(value, state):
                     self.forget_behind(state, pointer)
-            for mode in host_library.modes_of(short_name, position):
+            where = host_ranges.touched(short_name, position, values)
+            for mode in host_library.modes_of(short_name, position) if where is not None else ():
                 for pointer in self.pointers_in(value, state):
                     obj = self.objects[pointer.place.object]
                     if self.visible_to_device(state, obj):
-                        self.host_access(state, obj.id, mode, expr.span)
+                        self.host_access(state, obj.id, mode, expr.span, where or ANYWHERE)
         if short_name in ("max_element", "min_element", "find", "copy", "begin", "end", "data", "next") and values:
             if isinstance(values[0], Pointer):
                 return [(state, Pointer(values[0].place, values[0].array, None, values[0].element))]
@@ -192,6 +194,18 @@ class HostCalls(Containers):
             value = self.evaluate(expr.args[0], state)
             return value if isinstance(value, Clock) else Unknown(self.fresh(short_name))
         return None
+
+    def transferred(self, name: str, values: list[Value], span: Span, state: State) -> None:
+        """`in.read(p, n)` and `out.write(p, n)` of a file stream."""
+        pointer = values[0] if len(values) > 1 else None
+        if name not in host_library.TRANSFERS or not isinstance(pointer, Pointer):
+            return
+        obj = self.objects[pointer.place.object]
+        for mode in host_library.TRANSFERS[name]:
+            if mode is Mode.WRITE:
+                self.forget_behind(state, pointer)
+            if self.visible_to_device(state, obj):
+                self.host_access(state, obj.id, mode, span, host_ranges.counted(pointer, values[1]))
 
     def unresolved(self, name: str, expr: ir.Call, state: State, values: list[Value] | None = None) -> list[Outcome]:
         """A call that cannot be followed. It may wait for the device and may touch what it is given, unless it merely

@@ -21,6 +21,8 @@ EFFECTS: dict[str, tuple[tuple[Mode, ...], ...]] = {
     "strcpy": (W, R), "strcmp": (R, R), "strlen": (R,), "strncpy": (W, R, NONE),
     "fread": (W, NONE), "fwrite": (R, NONE), "fgets": (W, NONE), "fputs": (R, NONE), "puts": (R,),
     "read": (NONE, W, NONE), "write": (NONE, R, NONE), "pread": (NONE, W, NONE), "pwrite": (NONE, R, NONE),
+    "recv": (NONE, W, NONE), "send": (NONE, R, NONE), "bzero": (W, NONE), "copy_if": (R, R, W, NONE),
+    "swap_ranges": (RW, RW, RW), "copy_backward": (R, R, W), "replace": (RW, NONE),
     "copy": (R, R, W), "copy_n": (R, NONE, W), "fill": (W, NONE), "fill_n": (W, NONE), "iota": (W, NONE),
     "generate": (W, NONE), "generate_n": (W, NONE), "sort": (RW, NONE), "stable_sort": (RW, NONE),
     "reverse": (RW, NONE), "shuffle": (RW, NONE), "random_shuffle": (RW, NONE), "accumulate": (R, NONE),
@@ -396,6 +398,10 @@ QUIET_METHODS = frozenset(
         "mean",
     ]
 )
+
+
+# methods of file streams that move bytes from or to memory: (pointer, number of bytes)
+TRANSFERS = {"read": W, "readsome": W, "getline": W, "write": R}
 
 
 def known(name: str) -> bool:

@@ -116,8 +116,7 @@ class Methods(Summaries):
                 if isinstance(held, Code | Closure | Either):
                     return self.call_value(held, expr, state)
         if callee.name in host_library.QUIET_METHODS or (type is not None and type.name.startswith("std::")):
-            for a in expr.args:
-                self.evaluate(a, state)
+            self.transferred(callee.name, [self.evaluate(a, state) for a in expr.args], expr.span, state)
             return [(state, Unknown(self.fresh(callee.name)))]
         return self.unresolved(callee.name, expr, state)
 

@@ -401,6 +401,57 @@ UNSAFE = {
     }
     CHECK(cudaDeviceSynchronize());
 """,
+    "swapped buffers on two streams": """\
+    cudaStream_t s1, s2;
+    CHECK(cudaStreamCreate(&s1));
+    CHECK(cudaStreamCreate(&s2));
+    cudaEvent_t e;
+    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    float* o;
+    CHECK(cudaMalloc(&o, n*4));
+    for (int i = 0; i < 100; ++i) {
+    fill<<<1, 256, 0, s1>>>(a, n);  //!
+    CHECK(cudaEventRecord(e, s1)); CHECK(cudaStreamWaitEvent(s2, e, 0));
+    twice<<<1, 256, 0, s2>>>(a, o, n);
+    CHECK(cudaDeviceSynchronize());  //-
+    std::swap(a, b);
+    }
+    CHECK(cudaDeviceSynchronize());
+""",
+    "buffers swapped by hand": """\
+    cudaStream_t s1, s2;
+    CHECK(cudaStreamCreate(&s1));
+    CHECK(cudaStreamCreate(&s2));
+    cudaEvent_t e;
+    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
+    float* o;
+    CHECK(cudaMalloc(&o, n*4));
+    for (int i = 0; i < 100; ++i) {
+    fill<<<1, 256, 0, s1>>>(a, n);  //!
+    CHECK(cudaEventRecord(e, s1)); CHECK(cudaStreamWaitEvent(s2, e, 0));
+    twice<<<1, 256, 0, s2>>>(a, o, n);
+    CHECK(cudaDeviceSynchronize());  //-
+    float* c = a; a = b; b = c;
+    }
+    CHECK(cudaDeviceSynchronize());
+""",
+    "a ring of staging buffers by hand": """\
+    float* pin[3];
+    cudaEvent_t ev[3];
+    for (int k = 0; k < 3; ++k) {
+        CHECK(cudaMallocHost(&pin[k], n*4));
+        CHECK(cudaEventCreateWithFlags(&ev[k], cudaEventDisableTiming));
+    }
+    int cur = 0;
+    for (int i = 0; i < 100; ++i) {
+    CHECK(cudaEventSynchronize(ev[cur]));  //! //-
+    for (int j = 0; j < n; ++j) pin[cur][j] = i;  //!
+    CHECK(cudaMemcpyAsync(a, pin[cur], n*4, cudaMemcpyHostToDevice, 0));
+    CHECK(cudaEventRecord(ev[cur], 0));
+    cur = (cur + 1) % 3;
+    }
+    CHECK(cudaDeviceSynchronize());
+""",
 }
 
 UNKNOWN = {
@@ -497,57 +548,6 @@ UNKNOWN = {
     CHECK(cudaDeviceSynchronize());  //-
     }
     CHECK(cudaMemcpy(h.data(),b,n*4,cudaMemcpyDeviceToHost));
-""",
-    "swapped buffers on two streams": """\
-    cudaStream_t s1, s2;
-    CHECK(cudaStreamCreate(&s1));
-    CHECK(cudaStreamCreate(&s2));
-    cudaEvent_t e;
-    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-    float* o;
-    CHECK(cudaMalloc(&o, n*4));
-    for (int i = 0; i < 100; ++i) {
-    fill<<<1, 256, 0, s1>>>(a, n);  //!
-    CHECK(cudaEventRecord(e, s1)); CHECK(cudaStreamWaitEvent(s2, e, 0));
-    twice<<<1, 256, 0, s2>>>(a, o, n);
-    CHECK(cudaDeviceSynchronize());  //-
-    std::swap(a, b);
-    }
-    CHECK(cudaDeviceSynchronize());
-""",
-    "buffers swapped by hand": """\
-    cudaStream_t s1, s2;
-    CHECK(cudaStreamCreate(&s1));
-    CHECK(cudaStreamCreate(&s2));
-    cudaEvent_t e;
-    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));
-    float* o;
-    CHECK(cudaMalloc(&o, n*4));
-    for (int i = 0; i < 100; ++i) {
-    fill<<<1, 256, 0, s1>>>(a, n);  //!
-    CHECK(cudaEventRecord(e, s1)); CHECK(cudaStreamWaitEvent(s2, e, 0));
-    twice<<<1, 256, 0, s2>>>(a, o, n);
-    CHECK(cudaDeviceSynchronize());  //-
-    float* c = a; a = b; b = c;
-    }
-    CHECK(cudaDeviceSynchronize());
-""",
-    "a ring of staging buffers by hand": """\
-    float* pin[3];
-    cudaEvent_t ev[3];
-    for (int k = 0; k < 3; ++k) {
-        CHECK(cudaMallocHost(&pin[k], n*4));
-        CHECK(cudaEventCreateWithFlags(&ev[k], cudaEventDisableTiming));
-    }
-    int cur = 0;
-    for (int i = 0; i < 100; ++i) {
-    CHECK(cudaEventSynchronize(ev[cur]));  //! //-
-    for (int j = 0; j < n; ++j) pin[cur][j] = i;
-    CHECK(cudaMemcpyAsync(a, pin[cur], n*4, cudaMemcpyHostToDevice, 0));
-    CHECK(cudaEventRecord(ev[cur], 0));
-    cur = (cur + 1) % 3;
-    }
-    CHECK(cudaDeviceSynchronize());
 """,
 }
 
