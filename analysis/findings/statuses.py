@@ -32,7 +32,6 @@ from stitchcuda.analysis.program.ir import (
 _ASKS = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
 _NO_STATUS = _ASKS | {"cudaGetErrorString", "cudaGetErrorName", "cudaCreateChannelDesc", "cuGetErrorString"}
 _NAMED_SO = re.compile(r"check|err|assert|last", re.IGNORECASE)  # functions that are not here and may ask
-_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +104,8 @@ def _covered(at: int, asks: list[int], launches: list[int]) -> bool:
 def _asks_at(program: Program, nodes: list[Expr | Stmt]) -> list[int]:
     """Where the function asks for the latest error, itself or through what it calls. A loop asks again, in its next round,
     for what comes later in it."""
-    asks = [node.span[0] for node in nodes if _asks(program, node, _DEPTH)]
+    asking = _asking(program)
+    asks = [node.span[0] for node in nodes if _asks(program, node, asking)]
     if asks:
         for node in nodes:
             if isinstance(node, Loop) and any(node.span[0] <= a < node.span[1] for a in asks):
@@ -113,19 +113,51 @@ def _asks_at(program: Program, nodes: list[Expr | Stmt]) -> list[int]:
     return sorted(set(asks))
 
 
-def _asks(program: Program, node: Expr | Stmt, depth: int) -> bool:
+def _asks(program: Program, node: Expr | Stmt, asking: frozenset[str]) -> bool:
     if isinstance(node, Api):
         return node.name in _ASKS
-    if not isinstance(node, Call) or depth == 0:
+    if not isinstance(node, Call):
         return False
     name = node.callee.name if isinstance(node.callee, Name | Member) else ""
     short = name.rsplit("::", 1)[-1]
-    uids = program.by_name.get(short, ())
-    if not uids:
-        has_call = any(isinstance(a, Api) for a in node.args)
-        return bool(_NAMED_SO.search(short)) and not has_call
-    bodies = [program.functions[u].body for u in uids]
-    return any(_asks(program, n, depth - 1) for b in bodies if b is not None for n in walk(b))
+    if short in program.by_name:
+        return short in asking
+    return bool(_NAMED_SO.search(short)) and not any(isinstance(a, Api) for a in node.args)
+
+
+def _asking(program: Program) -> frozenset[str]:
+    """The names of the functions that ask for the latest error, themselves or through what they call."""
+    known = _memo.get("asking")
+    if known is not None and known[0] is program:
+        return known[1]
+    names = {f.name for f in program.functions.values() if f.body is not None and _asks_itself(f.body)}
+    waiting = list(names)
+    callers: dict[str, set[str]] = {}
+    for function in program.functions.values():
+        for mentioned in function.mentions if names else ():
+            callers.setdefault(mentioned, set()).add(function.name)
+    while waiting:
+        for caller in callers.get(waiting.pop(), ()):
+            if caller not in names:
+                names.add(caller)
+                waiting.append(caller)
+    _memo["asking"] = (program, frozenset(names))
+    return _memo["asking"][1]
+
+
+def _asks_itself(body: Block) -> bool:
+    known = _bodies.get(id(body))
+    if known is None or known[0] is not body:
+        if len(_bodies) > _LIMIT:
+            _bodies.clear()
+        asks = any(isinstance(n, Api) and n.name in _ASKS for n in walk(body))
+        known = _bodies[id(body)] = (body, asks)
+    return known[1]
+
+
+_memo: dict[str, tuple[Program, frozenset[str]]] = {}
+_bodies: dict[int, tuple[Block, bool]] = {}  # bodies are shared between analyses until their text changes
+_LIMIT = 8_000
 
 
 def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -> int:

@@ -316,9 +316,9 @@ class Construction(HostCalls):
         held = [value for _, value in state.below(place)]
         self.end_of_life(state, place.object, span, "")
         for value in held:
-            if isinstance(value, Instance) and value != kept and value not in self.given_away:
-                if self._dies_with(place, value):
-                    self.end_of_life(state, value.object, span, "")
+            gone = isinstance(value, Instance) and value != kept and value not in self.given_away
+            if gone and isinstance(value, Instance) and self._dies_with(place, value):
+                self.end_of_life(state, value.object, span, "")
         owned = state.load(place)
         if isinstance(owned, Pointer) and owned != kept and owned not in self.given_away and not type.pointer:
             owner = plain(type.name) == "unique_ptr" and len(type.args) == 1

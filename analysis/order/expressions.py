@@ -425,9 +425,9 @@ class Expressions(Places):
             old = value
         self.touch(state, place, Mode.WRITE, expr.target.span)
         mine = state.load(place)
-        if isinstance(mine, Instance) and isinstance(value, Instance):
-            if self.objects[mine.object].memory != self.objects[value.object].memory:
-                self.machine.may_have_waited(state.order)  # thrust copies between host and device
-                return value
+        both = isinstance(mine, Instance) and isinstance(value, Instance)
+        if both and self.objects[mine.object].memory != self.objects[value.object].memory:
+            self.machine.may_have_waited(state.order)  # thrust copies between host and device
+            return value
         self.store_value(state, place, value)
         return old if expr.post else value

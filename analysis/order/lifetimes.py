@@ -92,9 +92,10 @@ class Lifetimes(Recorder):
         state.released[key] = (made, self._owner())
         frame = self.loop_stack[-1] if self.loop_stack else None
         identity = self._identity_of(key)
-        if frame is not None and identity is not None and frame.index in identity.instance:
-            if frame.index.constant is None and state.conditions in frame.entered:
-                state.families = (*state.families, (key, frame.id, made))
+        if frame is None or identity is None or frame.index.constant is not None:
+            return
+        if frame.index in identity.instance and state.conditions in frame.entered:
+            state.families = (*state.families, (key, frame.id, made))
 
     def _identity_of(self, key: Key) -> Identity | None:
         kind, number, _ = key

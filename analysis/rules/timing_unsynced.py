@@ -132,6 +132,8 @@ def _is_timed(line: Timeline, op: Op) -> bool:
     """Work whose time a program wants; a synchronous upload is over for the host when it returns (C1)."""
     if op.kind not in _TIMED or op.graph is not None:
         return False
+    if op.kind is ApiKind.LIBRARY_CALL and not op.accesses:
+        return False  # on host memory, or on what is not known
     if op.kind is not ApiKind.COPY:
         return True
     pageable = any(line.buffers[a.buffer].memory in (Memory.PAGEABLE, Memory.UNKNOWN) for a in op.accesses)
