@@ -36,7 +36,9 @@ Group: TypeAlias = tuple[tuple[str, ...], list[GraphNode]]
 
 
 def _same_work(a: Group, b: Group) -> bool:
-    if len(a[0]) != len(b[0]) or a[0][:-1] != b[0][:-1] or len(a[1]) != len(b[1]) or not a[1][0].calls:
+    if len(a[0]) != len(b[0]) or a[0][:-1] != b[0][:-1] or len(a[1]) != len(b[1]):
+        return False
+    if not a[1][0].calls or not b[1][0].calls:
         return False
     return (
         a[1][0].calls[-1].path == b[1][0].calls[-1].path

@@ -167,3 +167,18 @@ def test_nothing_is_claimed_of_work_on_streams_that_are_not_known() -> None:
     analysis = index.analyse()
     text = to_text(execution_graph(analysis.timelines, analysis.program, analysis.sources))
     assert "the device has nothing to do" not in text
+
+
+def test_a_call_beside_work_of_the_entry_itself() -> None:
+    """Under one heading, one group of calls can have a way to it and the next one none."""
+    index = Index(strict=True)
+    index.put(
+        "a.cu",
+        b"#include <cuda_runtime.h>\n__global__ void k(float* p) { p[0] = 1; }\n"
+        b"static void step(float* p) { k<<<1, 1>>>(p); }\n"
+        b"int main() {\n    float* p;\n    cudaMalloc(&p, 4);\n    step(p);\n"
+        b"    for (int r = 0; r < 3; ++r) k<<<1, 1>>>(p);\n}\n",
+    )
+    analysis = index.analyse()
+    told = to_text(execution_graph(analysis.timelines, analysis.program, analysis.sources))
+    assert told.count("`k` runs on the default stream") == 2
