@@ -10,6 +10,7 @@ from stitchcuda.analysis.program.cuda.declarators import (
     template_values,
 )
 from stitchcuda.analysis.program.cuda.misread_casts import misread, regrouped
+from stitchcuda.analysis.program.cuda.names import identifier
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Assign,
@@ -108,7 +109,12 @@ def _regrouped(cx: Context, first: Node, chain: list[tuple[Node, str, Node]]) ->
             continue
         operands += [split[0], split[2]]
         operators.append(split[1])
-    return regrouped([cx.span(n) for n in operands], [cx.expr(n) for n in operands], operators)
+    return regrouped([cx.span(n) for n in operands], [_operand(cx, n) for n in operands], operators)
+
+
+def _operand(cx: Context, node: Node) -> Expr:
+    """What the grammar took for a type is a variable, or stands for an argument of a macro."""
+    return identifier(cx, node) if node.kind_id == g.TYPE_IDENTIFIER else cx.expr(node)
 
 
 def comma(cx: Context, node: Node) -> Expr:
@@ -227,7 +233,7 @@ def cast(cx: Context, node: Node) -> Expr:
         return cx.opaque(node, "cast")
     split = misread(cx, node)
     if split is not None:
-        return Binary(cx.span(node), split[1], cx.expr(split[0]), cx.expr(split[2]))
+        return Binary(cx.span(node), split[1], _operand(cx, split[0]), cx.expr(split[2]))
     return Cast(cx.span(node), described_type(cx, target), cx.expr(value))
 
 
