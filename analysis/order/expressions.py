@@ -410,6 +410,12 @@ class Expressions(Places):
         value = self.evaluate(expr.value, state)
         return self.assign_value(expr, value, state)
 
+    def _other_side(self, a: Value | None, b: Value) -> bool:
+        """Two containers, of which one lives on the device."""
+        if not isinstance(a, Instance) or not isinstance(b, Instance):
+            return False
+        return self.objects[a.object].memory != self.objects[b.object].memory
+
     def assign_value(self, expr: ir.Assign, value: Value, state: State) -> Value:
         place = self.locate(expr.target, state)
         if place is None:
@@ -425,8 +431,7 @@ class Expressions(Places):
             old = value
         self.touch(state, place, Mode.WRITE, expr.target.span)
         mine = state.load(place)
-        both = isinstance(mine, Instance) and isinstance(value, Instance)
-        if both and self.objects[mine.object].memory != self.objects[value.object].memory:
+        if self._other_side(mine, value):
             self.machine.may_have_waited(state.order)  # thrust copies between host and device
             return value
         self.store_value(state, place, value)
