@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings import edits
-from stitchcuda.analysis.findings.finding import Confidence, Edit, Finding, Fix, Group, KernelInput, Related, Severity
+from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, KernelInput, Related, Severity
 from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
 from stitchcuda.analysis.kernel.divergence import divergences
+from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, walk_again
 from stitchcuda.analysis.program.ir import Site, Span
@@ -26,7 +27,7 @@ class Gap:
     conflict: Conflict
     others: tuple[Conflict, ...]
     level: Confidence
-    trace: KernelTrace
+    before: Span | None = None  # the statement of the kernel before which a barrier closes the gap
 
     @property
     def key(self) -> tuple[Site, Site]:
@@ -42,30 +43,76 @@ def gaps(given: KernelInput, *, warp: bool) -> list[Gap]:
     found: dict[tuple[Site, Site], Gap] = {}
     counts: dict[tuple[Site, Site], int] = {}
     for trace in traces.traces:
-        for gap in _of_trace(traces, trace, warp):
-            counts[gap.key] = counts.get(gap.key, 0) + 1
+        seen: set[tuple[Site, Site]] = set()
+        for gap in _warp_gaps(traces, trace) if warp else _block_gaps(given, traces, trace):
+            seen.update((c.earlier.site, c.later.site) for c in (gap.conflict, *gap.others))
             known = found.get(gap.key)
             if known is None or _RANK[known.level] < _RANK[gap.level]:
                 found[gap.key] = gap
+        for key in seen:
+            counts[key] = counts.get(key, 0) + 1
     everywhere = 1 if traces.fixed else len(traces.traces)
     kept = [gap for key, gap in found.items() if counts[key] >= everywhere]
-    return sorted(kept, key=lambda g: (-_RANK[g.level], g.conflict.later.at))[:_MOST]
+    kept.sort(key=lambda g: (-_RANK[g.level], g.conflict.later.at))
+    return _one_a_place(kept)[:_MOST]
 
 
-def _of_trace(traces: KernelTraces, trace: KernelTrace, warp: bool) -> Iterator[Gap]:
+def _one_a_place(kept: list[Gap]) -> list[Gap]:
+    """Different shapes of the block may show one gap by different accesses."""
+    places: set[Span] = set()
+    out = []
+    for gap in kept:
+        if gap.before is None or gap.before not in places:
+            out.append(gap)
+        if gap.before is not None:
+            places.add(gap.before)
+    return out
+
+
+def _block_gaps(given: KernelInput, traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
+    """Barriers are put in one by one, each where it closes the first gap that is left, and the kernel is walked again."""
+    left = _sorted(traces, trace, [c for c in conflicts(trace) if not c.warp_only])
+    missed = {d.barrier.site for d in divergences(trace)}
+    put: frozenset[Span] = frozenset()
+    body = edits.body_of(given, given.kernel)
+    for _ in range(_MOST):
+        if not left or body is None or _level(traces, trace, left[0]) is Confidence.POSSIBLE:
+            break
+        first = left[0]
+        mended = _mended(given, body, traces, trace, first, put, missed)
+        if mended is None:
+            break
+        span, after = mended
+        put |= {span}
+        keys = {(c.earlier.site, c.later.site) for c in after if not c.barred}
+        others = [c for c in left[1:] if (c.earlier.site, c.later.site) not in keys]
+        yield Gap(first, tuple(others), _level(traces, trace, first), span)
+        left = _sorted(traces, trace, [c for c in after if not c.warp_only and not c.barred])
+    yield from _stabbed(traces, trace, left)
+
+
+def _warp_gaps(traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
+    """What a missing barrier of the block explains is told by its own rule."""
     found = conflicts(trace)
     across = [c for c in found if not c.warp_only]
-    chosen = across
-    if warp:
-        # what a missing block barrier explains is told by its own rule
-        chosen = [c for c in found if c.warp_only and not any(_overlap(c, other) for other in across)]
-    chosen.sort(key=lambda c: (-_RANK[_level(traces, trace, c)], c.later.at))
-    left = chosen
+    buffers = {c.later.buffer for c in across if _level(traces, trace, c) is not Confidence.POSSIBLE}
+    within = [
+        c for c in found if c.warp_only and c.later.buffer not in buffers and not any(_overlap(c, o) for o in across)
+    ]
+    yield from _stabbed(traces, trace, _sorted(traces, trace, within))
+
+
+def _sorted(traces: KernelTraces, trace: KernelTrace, found: list[Conflict]) -> list[Conflict]:
+    return sorted(found, key=lambda c: (-_RANK[_level(traces, trace, c)], c.later.at))
+
+
+def _stabbed(traces: KernelTraces, trace: KernelTrace, left: list[Conflict]) -> Iterator[Gap]:
+    """A barrier right before the first later access closes all gaps that span this moment."""
     while left:
         first = left[0]
         same = [c for c in left if c.earlier.at < first.later.at <= c.later.at]
         left = [c for c in left if c not in same]
-        yield Gap(first, tuple(c for c in same if c is not first), _level(traces, trace, first), trace)
+        yield Gap(first, tuple(c for c in same if c is not first), _level(traces, trace, first))
 
 
 def _overlap(a: Conflict, b: Conflict) -> bool:
@@ -82,6 +129,8 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
     if first.mode is not Mode.READ and second.mode is not Mode.READ and Mode.ATOMIC not in (first.mode, second.mode):
         if not _differ(first, second):
             return Confidence.POSSIBLE  # the same value, perhaps: then the order does not matter
+    if first.site == second.site and _crowded(second):
+        return Confidence.POSSIBLE  # all threads update one place in one statement: an atomic is missing
     if first.mode is Mode.READ and second.mode is Mode.ATOMIC:
         return Confidence.POSSIBLE  # look, then update: what was read is only a hint
     own = {(g.key, g.holds) for g in first.guards} ^ {(g.key, g.holds) for g in second.guards}
@@ -91,6 +140,12 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
     if any(g.uniformity is Uniformity.DATA for g in (*first.guards, *second.guards)):
         level = Confidence.LIKELY
     return level
+
+
+def _crowded(access: Access) -> bool:
+    """Several threads touch one element at the same time."""
+    lanes = lanes_of(access.lanes)
+    return len({access.offset.at(lane) for lane in lanes}) < len(lanes)
 
 
 def _differ(first: Access, second: Access) -> bool:
@@ -132,32 +187,46 @@ def gap_finding(given: KernelInput, gap: Gap, code: str, severity: Severity, bar
 
 
 def barrier_fix(given: KernelInput, gap: Gap, statement: str, title: str) -> Fix | None:
-    """A barrier before a statement of the kernel that all threads reach together, such that the walk finds the gap
-    closed and no barrier that some threads miss; the place next to the later access first."""
+    """A barrier before a statement that all threads reach together, where the walk found the gap closed by it and no
+    barrier that some threads miss."""
     body = edits.body_of(given, given.kernel)
-    if body is None or gap.level is Confidence.POSSIBLE:
+    if body is None or gap.before is None:
         return None
-    traces = kernel_traces(given.program, given.kernel, given.sources)
-    diverging = {d.barrier.site for d in divergences(gap.trace)}
-    tried = 0
-    for span in _places(body, given.kernel, gap):
-        if tried >= _TRIES:
-            break
-        tried += 1
-        again = walk_again(given.program, traces, gap.trace, given.sources, frozenset({span}))
-        if {d.barrier.site for d in divergences(again)} - diverging:
+    return Fix(title, (edits.before(body, gap.before, [statement]),), preferred=True)
+
+
+def _mended(
+    given: KernelInput,
+    body: edits.Body,
+    traces: KernelTraces,
+    trace: KernelTrace,
+    conflict: Conflict,
+    put: frozenset[Span],
+    missed: set[Site],
+) -> tuple[Span, list[Conflict]] | None:
+    """A statement before which a barrier separates the two accesses, the place next to the later one first, and the
+    conflicts that are left then."""
+    key = (conflict.earlier.site, conflict.later.site)
+    tried: set[Span] = set()
+    for span in _places(body, given.kernel, conflict):
+        if span in tried or span in put:
             continue
-        if any((c.earlier.site, c.later.site) == gap.key and not c.barred for c in conflicts(again)):
+        tried.add(span)
+        if len(tried) > _TRIES:
+            return None
+        again = walk_again(given.program, traces, trace, given.sources, put | {span})
+        if {d.barrier.site for d in divergences(again)} - missed:
             continue
-        edit: Edit = edits.before(body, span, [statement])
-        return Fix(title, (edit,), preferred=True)
+        after = conflicts(again)
+        if not any((c.earlier.site, c.later.site) == key and not c.barred and not c.warp_only for c in after):
+            return span, after
     return None
 
 
-def _places(body: edits.Body, kernel: str, gap: Gap) -> Iterator[Span]:
+def _places(body: edits.Body, kernel: str, conflict: Conflict) -> Iterator[Span]:
     """Statements of the kernel before which a barrier may close the gap."""
-    later = _in_kernel(kernel, gap.conflict.later)
-    earlier = _in_kernel(kernel, gap.conflict.earlier)
+    later = _in_kernel(kernel, conflict.later)
+    earlier = _in_kernel(kernel, conflict.earlier)
     for span in (later, earlier):
         if span is None:
             continue

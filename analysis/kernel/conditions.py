@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from stitchcuda.analysis.kernel.model import Guard
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Program, Site, Span
 
+
+@dataclass(frozen=True, slots=True)
+class Ingredients:
+    """What a number is computed from."""
+
+    loads: bool  # of memory
+    coordinates: bool  # of the thread or block, other than to choose what is loaded
+    stepped: bool  # variables that are set in more than one place
+
+
+_COORDINATES = frozenset({"threadIdx", "blockIdx"})
+_RANKS = frozenset({"thread_rank", "block_rank", "thread_index", "block_index", "group_index"})
 _STEPS = 3  # variables that are looked through, one after the other
 
 
@@ -19,29 +34,84 @@ class Conditions:
         self._nodes: dict[str, list[ir.Expr | ir.Stmt]] = {}
         self._sources: dict[str, dict[str, list[ir.Expr]]] = {}
         self._calls: dict[Site, frozenset[str]] = {}
+        self._elects: dict[Site, bool] = {}
         self._branches: dict[Site, Span | None] = {}
 
     def calls(self, guard: Guard) -> frozenset[str]:
         """Names of the functions whose results the condition is computed from, through a few variables."""
         known = self._calls.get(guard.site)
         if known is None:
-            known = self._calls[guard.site] = frozenset(self._called(guard.site))
+            known = self._calls[guard.site] = frozenset(self._called(guard))
         return known
 
-    def _called(self, site: Site) -> Iterator[str]:
-        sources = self._written_from(site.function)
-        parts = [n for n in self.nodes(site.function) if _within(n.span, site.span)]
+    def _called(self, guard: Guard) -> Iterator[str]:
+        for node in self._behind(guard.site.function, self._parts(guard)):
+            if isinstance(node, ir.Call):
+                yield called_name(node)
+
+    def behind(self, guard: Guard) -> Iterator[ir.Expr | ir.Stmt]:
+        """The parts of a condition, and of the values of the variables that it names."""
+        return self._behind(guard.site.function, self._parts(guard))
+
+    def _parts(self, guard: Guard) -> list[ir.Expr | ir.Stmt]:
+        if guard.key.startswith(("#if ", "range ")):  # it stands at the whole statement
+            return []
+        return [n for n in self.nodes(guard.site.function) if _within(n.span, guard.site.span)]
+
+    def values(self, function: str, value: ir.Expr) -> Iterator[ir.Expr | ir.Stmt]:
+        """The parts of a value, and of the values of the variables that it names."""
+        return self._behind(function, list(ir.walk(value)))
+
+    def _behind(self, function: str, parts: list[ir.Expr | ir.Stmt]) -> Iterator[ir.Expr | ir.Stmt]:
+        sources = self._written_from(function)
         seen: set[str] = set()
         for _ in range(_STEPS + 1):
-            yield from (called_name(n) for n in parts if isinstance(n, ir.Call))
+            yield from parts
             names = {n.name for n in parts if isinstance(n, ir.Name)} - seen
             seen |= names
             parts = [n for name in names for value in sources.get(name, ()) for n in ir.walk(value)]
 
-    def condition(self, guard: Guard, wanted: Callable[[ir.Expr], bool]) -> bool:
+    def elects(self, guard: Guard) -> bool:
+        """The condition compares coordinates for equality: `i == n - 1`, `i % step == round`, and not what memory holds."""
+        known = self._elects.get(guard.site)
+        if known is None:
+            parts = self._parts(guard)
+            known = self._elects[guard.site] = any(
+                isinstance(n, ir.Binary)
+                and n.op == "=="
+                and not any(map(is_load, self.values(guard.site.function, n.left)))
+                and not any(map(is_load, self.values(guard.site.function, n.right)))
+                for n in self._behind(guard.site.function, parts)
+            )
+        return known
+
+    def ingredients(self, function: str, value: ir.Expr) -> Ingredients:
+        """What a value is computed from, through the variables that it names."""
+        sources = self._written_from(function)
+        loads = coordinates = stepped = False
+        waiting: list[ir.Expr | ir.Stmt] = [value]
+        seen: set[str] = set()
+        while waiting:
+            node = waiting.pop()
+            if isinstance(node, ir.Index | ir.Deref):
+                loads = True
+                continue
+            if isinstance(node, ir.Name):
+                if node.name in _COORDINATES:
+                    coordinates = True
+                elif node.name not in seen:
+                    seen.add(node.name)
+                    given = sources.get(node.name, [])
+                    stepped = stepped or len(given) > 1
+                    waiting.extend(given)
+                continue
+            coordinates = coordinates or isinstance(node, ir.Call) and called_name(node) in _RANKS
+            waiting.extend(ir.children(node))
+        return Ingredients(loads, coordinates, stepped)
+
+    def condition(self, guard: Guard, wanted: Callable[[ir.Expr | ir.Stmt], bool]) -> bool:
         """Whether some part of the condition is as wanted."""
-        nodes = self.nodes(guard.site.function)
-        return any(_within(n.span, guard.site.span) and isinstance(n, ir.Expr) and wanted(n) for n in nodes)
+        return any(wanted(n) for n in self._parts(guard))
 
     def branch_around(self, site: Site) -> Span | None:
         """The innermost conditional around a place in its function."""
@@ -80,5 +150,32 @@ def called_name(call: ir.Call) -> str:
     return callee.name.rsplit("::", 1)[-1] if isinstance(callee, ir.Name | ir.Member) else ""
 
 
+def is_load(node: ir.Expr | ir.Stmt) -> bool:
+    """An expression that may read memory: an element, what a pointer points to, or a call."""
+    return isinstance(node, ir.Index | ir.Deref | ir.Call)
+
+
 def _within(inner: Span, outer: Span) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)", re.MULTILINE)
+
+
+def redefined(text: bytes) -> frozenset[str]:
+    """Macros that a file defines more than once: which definition holds at a place is not followed."""
+    known = _redefined.get(text)
+    if known is None:
+        if len(_redefined) > 64:
+            _redefined.clear()
+        counts = Counter(match.group(1).decode() for match in _DEFINE.finditer(text))
+        known = _redefined[text] = frozenset(name for name, count in counts.items() if count > 1)
+    return known
+
+
+_redefined: dict[bytes, frozenset[str]] = {}
+
+
+def words(text: str) -> frozenset[str]:
+    """The names in a piece of source."""
+    return frozenset(re.findall(r"[A-Za-z_]\w*", text))

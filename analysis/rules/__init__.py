@@ -24,6 +24,7 @@ from stitchcuda.analysis.rules import (
     launch_overhead,
     leak,
     missing_async_wait,
+    missing_atomic,
     missing_syncthreads,
     missing_syncwarp,
     pageable_async,
@@ -79,6 +80,7 @@ KERNEL_RULES: tuple[KernelRule, ...] = (
     missing_syncwarp.RULE,
     missing_async_wait.RULE,
     bad_warp_mask.RULE,
+    missing_atomic.RULE,
 )
 
 # About the comments that silence findings, once all others are known; a later one sees what those before it found.

@@ -1,0 +1,118 @@
+"""Statements that read a place in memory, compute, and write the place again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias
+
+from stitchcuda.analysis.kernel.arithmetic import COMPARISONS
+from stitchcuda.analysis.kernel.conditions import Conditions
+from stitchcuda.analysis.kernel.model import Access
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Function
+
+Spelling: TypeAlias = Callable[[ir.Expr], str]  # an expression as written; "" when that is not known
+
+
+class Kind(StrEnum):
+    """What the new value is made of."""
+
+    SUM = "sum"  # the old value and something added or taken away
+    CHOICE = "choice"  # the old value or another one: `if (v < x) x = v`
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """`node` is the assignment; `kind` what it makes of the old value. With `idempotent`, all who do it at once leave the
+    same: `flags |= 4`, `if (x < 0) x = 0`."""
+
+    node: ir.Assign
+    kind: Kind
+    idempotent: bool = False
+
+
+def update_of(access: Access, conditions: Conditions, function: Function, spelled: Spelling) -> Update | None:
+    """The update that a write belongs to; None when the old value plays no part in it."""
+    node = next(
+        (
+            n
+            for n in conditions.nodes(access.site.function)
+            if isinstance(n, ir.Assign) and n.target.span == access.site.span
+        ),
+        None,
+    )
+    if node is None:
+        return None
+    if node.op:
+        fixed = node.op in ("|", "&") and isinstance(node.value, ir.Const | ir.Name)
+        return Update(node, Kind.SUM if node.op in ("+", "-") else Kind.OTHER, fixed)
+    target = spelled(node.target)
+    if not target:
+        return None
+    old = {target, *_copies(conditions, access.site.function, target, spelled)}
+    if any(spelled(part) in old for part, positive in terms(node.value) if positive):
+        return Update(node, Kind.SUM)
+    if any(spelled(part) in old for part in _operands(node.value)):
+        logical = isinstance(node.value, ir.Binary) and node.value.op in ("||", "&&", "|", "&")
+        return Update(node, Kind.CHOICE if isinstance(node.value, ir.Conditional) else Kind.OTHER, logical)
+
+    def compares(part: ir.Expr | ir.Stmt) -> bool:
+        sides = (part.left, part.right) if isinstance(part, ir.Binary) and part.op in COMPARISONS else ()
+        return any(spelled(_bare(side)) in old for side in sides)
+
+    for guard in access.guards:
+        if guard.site.function == access.site.function and conditions.condition(guard, compares):
+            return Update(node, Kind.CHOICE, _same_for_all(node.value, function))
+    return None
+
+
+def _copies(conditions: Conditions, function: str, target: str, spelled: Spelling) -> Iterator[str]:
+    """Variables that were declared with the old value: `int old = *x;`."""
+    for node in conditions.nodes(function):
+        if isinstance(node, ir.Declare) and node.init is not None and spelled(node.init) == target:
+            yield node.name
+
+
+def terms(value: ir.Expr) -> Iterator[tuple[ir.Expr, bool]]:
+    """The terms of a sum, each with whether it is added (not taken away); nothing when it is no sum."""
+    value = _bare(value)
+    if not isinstance(value, ir.Binary) or value.op not in ("+", "-"):
+        return
+    for side, positive in ((value.left, True), (value.right, value.op == "+")):
+        inner = [(part, sign is positive) for part, sign in terms(side)]
+        yield from inner or [(_bare(side), positive)]
+
+
+def _operands(value: ir.Expr) -> Iterator[ir.Expr]:
+    """What a value is computed from, without what only selects an element."""
+    value = _bare(value)
+    match value:
+        case ir.Binary(left=left, right=right):
+            yield from _operands(left)
+            yield from _operands(right)
+        case ir.Conditional(then=then, otherwise=otherwise):
+            yield from _operands(then)
+            yield from _operands(otherwise)
+        case ir.Call(args=args):
+            for arg in args:
+                yield _bare(arg)
+        case _:
+            yield value
+
+
+def _bare(value: ir.Expr) -> ir.Expr:
+    while isinstance(value, ir.Cast):
+        value = value.operand
+    return value
+
+
+def _same_for_all(value: ir.Expr, function: Function) -> bool:
+    """A constant, or a scalar parameter of the function."""
+    value = _bare(value)
+    if isinstance(value, ir.Unary):
+        value = _bare(value.operand)
+    scalars = {p.name for p in function.params if not p.type.pointer and not p.type.reference}
+    return isinstance(value, ir.Const) or isinstance(value, ir.Name) and value.name in scalars
