@@ -54,16 +54,20 @@ def gaps(given: KernelInput, *, warp: bool) -> list[Gap]:
     everywhere = 1 if traces.fixed else len(traces.traces)
     kept = [gap for key, gap in found.items() if counts[key] >= everywhere]
     kept.sort(key=lambda g: (-_RANK[g.level], g.conflict.later.at))
-    return _one_a_place(kept)[:_MOST]
+    return _one_a_place(given, kept)[:_MOST]
 
 
-def _one_a_place(kept: list[Gap]) -> list[Gap]:
-    """Different shapes of the block may show one gap by different accesses."""
-    places: set[Span] = set()
+def _one_a_place(given: KernelInput, kept: list[Gap]) -> list[Gap]:
+    """One gap may show by several accesses: of one line, or with different shapes of the block."""
+    places: set[object] = set()
     out = []
     for gap in kept:
-        if gap.before is None or gap.before not in places:
+        site = gap.conflict.later.site
+        source = given.sources.get(site.path, b"")
+        line = source.rfind(b"\n", 0, given.program.functions[site.function].base + site.span[0])
+        if gap.before not in places and (site.path, line) not in places:
             out.append(gap)
+        places.add((site.path, line))
         if gap.before is not None:
             places.add(gap.before)
     return out

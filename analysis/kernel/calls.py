@@ -11,7 +11,7 @@ from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.groups import GroupCalls
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, number
 from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Mode, Uniformity
-from stitchcuda.analysis.kernel.state import DEPTH, Binding, Frame
+from stitchcuda.analysis.kernel.state import DEPTH, Binding, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Closure, Location, Place, Value, is_float
 from stitchcuda.analysis.order.timeline import Mode as HostMode
 from stitchcuda.analysis.program import ir
@@ -140,7 +140,10 @@ class Calls(GroupCalls, ABC):
             scope[param.name] = cell = self.new_cell(self.resolved(param.type))
             if param.type.dims and value.places:
                 cell.type = replace(cell.type, pointer=cell.type.pointer + 1, dims=())
-            self.assign(cell, self._as_declared(value, param.type))
+            given = self._as_declared(value, param.type)
+            if given.places and is_volatile(self.text(param.span, function)):
+                given = replace(given, places=tuple(replace(p, volatile=True) for p in given.places))
+            self.assign(cell, given)
         site = self.site(span)
         frame = Frame(function, [scope], this, bindings, guards=len(self.guards))
         self.frames.append(frame)

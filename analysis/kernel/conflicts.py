@@ -28,7 +28,6 @@ from stitchcuda.analysis.program.ir import Site
 
 SEPARATING = frozenset({BarrierKind.BLOCK, BarrierKind.NAMED, BarrierKind.GRID, BarrierKind.CLUSTER})
 Cell: TypeAlias = object
-_KEPT = 3  # accesses that are remembered for one cell
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +52,18 @@ class _Seen:
     reads: list[tuple[Access, int]] = field(default_factory=list)
 
 
+_last: list[tuple[KernelTrace, list[Conflict]]] = []  # of the kernel at hand: several rules ask
+
+
 def conflicts(trace: KernelTrace) -> list[Conflict]:
     """One conflict for each pair of sites, the widest that is found: across warps before within one."""
-    return _Search(trace).run()
+    for known, found in _last:
+        if known is trace:
+            return found
+    found = _Search(trace).run()
+    _last.append((trace, found))
+    del _last[:-4]
+    return found
 
 
 class _Search:
@@ -70,6 +78,7 @@ class _Search:
         self.repeated: set[tuple[Site, Form, int]] = set()
         self.pending: list[Access] = []
         self.apart: dict[tuple[int, int], bool | None] = {}
+        self.finished: set[tuple[int, int]] = set()  # pairs of events of which nothing more is to be learnt
 
     def run(self) -> list[Conflict]:
         commits = 0
@@ -126,21 +135,24 @@ class _Search:
             self._wild(event, buffer)
             return
         cells = self.cells.setdefault(buffer, {})
-        remember = mode is not Mode.ASYNC_WRITE
-        for cell, lane in self._cells(event):
+        pairs = list(self._cells(event))
+        reading, at, finished = mode is Mode.READ, event.at, self.finished
+        for cell, lane in pairs:
             seen = cells.get(cell)
             if seen is None:
-                seen = cells[cell] = _Seen()
+                cells[cell] = _Seen()
+                continue
             for earlier, other in seen.writes:
-                if other != lane and not (earlier.mode is Mode.ATOMIC and mode is Mode.ATOMIC):
+                if other != lane and (earlier.at, at) not in finished:
                     self._met(earlier, event, other, lane)
-            if mode is not Mode.READ:
+            if not reading:
                 for earlier, other in seen.reads:
-                    if other != lane:
+                    if other != lane and (earlier.at, at) not in finished:
                         self._met(earlier, event, other, lane)
-        if remember:
-            for cell, lane in self._cells(event):
-                _keep(cells[cell].reads if mode is Mode.READ else cells[cell].writes, event, lane)
+        if mode is not Mode.ASYNC_WRITE:
+            for cell, lane in pairs:
+                seen = cells[cell]
+                _keep(seen.reads if reading else seen.writes, event, lane)
         if self.recent.get(buffer):
             self._against_wild(event, buffer)
         self.recent.setdefault(buffer, []).append(event)
@@ -155,14 +167,12 @@ class _Search:
         exact = event.offset.exact
         grain = self.granule.get(event.buffer, 0)
         if exact is None or not grain or event.size is None:
-            for lane in lanes:
-                yield event.offset.at(lane), lane
-            return
-        steps = range(0, event.size, grain)
-        for lane in lanes:
-            start = exact if isinstance(exact, int) else exact[lane]
-            for step in steps:
-                yield (start + step) // grain, lane
+            return ((event.offset.at(lane), lane) for lane in lanes)
+        first = [exact // grain] * len(lanes) if isinstance(exact, int) else [exact[lane] // grain for lane in lanes]
+        if event.size == grain:
+            return zip(first, lanes, strict=True)
+        steps = range(event.size // grain)
+        return ((start + step, lane) for start, lane in zip(first, lanes, strict=True) for step in steps)
 
     def _wild(self, event: Access, buffer: tuple[Buffer, str]) -> None:
         """An index that is loaded may be any: it meets what other lanes did to the array since the last barrier."""
@@ -194,18 +204,22 @@ class _Search:
     # ---------------------------------------------------------------------------------------------------------- conflicts
 
     def _met(self, earlier: Access, later: Access, first: int, second: int, *, sure: bool = True) -> None:
-        if earlier.at == later.at:
+        pair = (earlier.at, later.at)
+        if earlier.at == later.at or earlier.mode is Mode.ATOMIC and later.mode is Mode.ATOMIC:
+            self.finished.add(pair)
             return
         key = (earlier.site, later.site, later.mode)
         within = first // WARP == second // WARP
         known = self.found.get(key)
         if known is not None and not known.barred and known.sure >= sure and (not known.warp_only or within):
+            if not within or not known.warp_only:
+                self.finished.add(pair)
             return
-        pair = (earlier.at, later.at)
         if pair not in self.apart:
             self.apart[pair] = self._apart(earlier, later)
         barred = self.apart[pair]
         if barred is None:
+            self.finished.add(pair)
             return
         collective = False
         if within:
@@ -295,24 +309,16 @@ def _anywhere(access: Access) -> bool:
 
 
 def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:
-    """The newest few, of different lanes and, if there are, of different warps."""
-    for k, (old, other) in enumerate(kept):
-        if other == lane and old.mode is event.mode:
-            kept[k] = (event, lane)
-            return
-    if len(kept) < _KEPT:
+    """The newest accesses: two lanes of each event, of different warps if there are, and two of events before."""
+    count = len(kept)
+    if not count or kept[-1][0] is not event:
+        if count > 2:
+            del kept[:-2]
         kept.append((event, lane))
-        return
-    warps = [other // WARP for _, other in kept]
-    if lane // WARP not in warps:
-        for k, warp in enumerate(warps):
-            if warps.count(warp) > 1 or kept[k][0].at < event.at:
-                kept[k] = (event, lane)
-                return
-        return
-    oldest = min(range(len(kept)), key=lambda k: kept[k][0].at)
-    if kept[oldest][0].at < event.at:
-        kept[oldest] = (event, lane)
+    elif count == 1 or kept[-2][0] is not event:
+        kept.append((event, lane))
+    elif kept[-1][1] // WARP == kept[-2][1] // WARP != lane // WARP:
+        kept[-1] = (event, lane)
 
 
 def _granules(trace: KernelTrace) -> dict[Buffer, int]:

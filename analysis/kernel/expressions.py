@@ -217,7 +217,10 @@ class Expressions(Deciding, ABC):
             case ir.Assign():
                 return self._assign(node)
             case ir.Cast(type=type_, operand=operand):
-                return self._cast(self.value(operand), type_)
+                held = self._cast(self.value(operand), type_)
+                if held.places and is_volatile(self.text((node.span[0], operand.span[0]))):
+                    held = replace(held, places=tuple(replace(p, volatile=True) for p in held.places))
+                return held
             case ir.Construct(type=type_, args=args):
                 if len(args) == 1 and (is_scalar(type_) or type_.pointer):
                     return self._cast(self.value(args[0]), type_)

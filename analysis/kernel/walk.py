@@ -11,7 +11,7 @@ from stitchcuda.analysis.kernel.calls import Calls
 from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
 from stitchcuda.analysis.kernel.lanes import Form
 from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, BarrierKind, Guard, Uniformity
-from stitchcuda.analysis.kernel.state import Binding, Budget, Frame
+from stitchcuda.analysis.kernel.state import Binding, Budget, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import (
     UNKNOWN,
     Cell,
@@ -145,6 +145,8 @@ class KernelWalk(Calls):
                 prefix = _PREFIX.get(value.spread, "~")
                 value = replace(value, number=self.math.fresh(prefix))
         scope[node.name] = cell
+        if value.places and is_volatile(self._declaration(node)):
+            value = replace(value, places=tuple(replace(p, volatile=True) for p in value.places))
         if value != UNKNOWN:
             self._initialise(cell, self._as_declared(value, type_) if type_.name != "auto" else value, type_)
 
