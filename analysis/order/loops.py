@@ -192,7 +192,7 @@ class Loops(Statements):
         known = self._loops.get(key)
         if known is None:
             known = self._loops[key] = len(self.loops)
-            parent = self.loop_stack[-1].id if self.loop_stack else None
+            parent = self.innermost_loop
             poly = counter.trip if counter is not None else None if trip is None else number(trip)
             self.loops.append(LoopInfo(known, site, parent, self.frame.calls, poly, unrolled))
         return known
@@ -351,6 +351,8 @@ class Loops(Statements):
                 return kind is not ir.ApiKind.NEUTRAL
             case ir.Call(callee=ir.Name(name=name)) | ir.Call(callee=ir.Member(name=name)):
                 uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
+                if not uids and isinstance(node.callee, ir.Name):
+                    return self.variable(name) is not None  # a lambda, or a function that was handed in
                 return any(u in self.program.reaches_cuda for u in uids)
             case ir.Call():
                 return True
