@@ -12,6 +12,7 @@ from stitchcuda.analysis.program.ir import (
     Assign,
     Call,
     Cast,
+    Const,
     Construct,
     Declare,
     Evaluate,
@@ -24,6 +25,7 @@ from stitchcuda.analysis.program.ir import (
     New,
     Program,
     Return,
+    Stmt,
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
@@ -42,7 +44,8 @@ class Handing:
         self._function = function
 
     def of(self, call: Call, position: int) -> str:
-        """What a call does with its argument: "uses", "releases", or "keeps" (which also stands for not known)."""
+        """What a call does with its argument: "uses", "releases", "makes" (puts something new where it points), or
+        "keeps" (which also stands for not known)."""
         name = self.name_of(call)
         short = name.rsplit("::", 1)[-1]
         callee = self._callee(call)
@@ -63,6 +66,22 @@ class Handing:
         last = [s.expr for s in callee.body.body if isinstance(s, Evaluate)]
         ended = (e for e in last if isinstance(e, Call) and isinstance(e.callee, Name))
         return any(e.callee.name.rsplit("::", 1)[-1] in host_library.ENDS for e in ended if isinstance(e.callee, Name))
+
+    def makes(self, call: Call) -> bool:
+        """The call returns memory that it has allocated for its caller."""
+        callee = self._callee(call)
+        if callee is None or callee.body is None or callee.returns.pointer != 1:
+            return False
+        nodes = list(walk(callee.body))
+        returned = [_bare(n.value) for n in nodes if isinstance(n, Return) and n.value is not None]
+        names = {n.name for n in returned if isinstance(n, Name)}
+        if len(names) != 1 or any(not isinstance(n, Name | Const) for n in returned):
+            return False
+        name = names.pop()
+        mine = any(isinstance(n, Declare) and n.name == name and not n.static for n in nodes)
+        uses = sum(isinstance(n, Name) and n.name == name for n in nodes)
+        made = sum(_makes_into(n, name, by_address=True) for n in nodes)
+        return mine and made == 1 and uses <= 1 + len(returned)
 
     @staticmethod
     def name_of(call: Call) -> str:
@@ -96,6 +115,8 @@ class Handing:
             return "uses"
         if param.type.reference and not param.type.const:
             return "keeps"
+        if param.type.pointer > 1 and _fills(function, param.name):
+            return "makes"
         releases = False
         inside = Handing(self._program, function)
         for node in walk(function.body):
@@ -128,6 +149,29 @@ class Handing:
         if not releases:
             return "uses"
         return "releases" if _at_once(function, param.name) else "keeps"
+
+
+def _fills(function: Function, name: str) -> bool:
+    """The parameter is only the place where one allocation puts its result."""
+    assert function.body is not None
+    nodes = list(walk(function.body))
+    uses = sum(isinstance(n, Name) and n.name == name for n in nodes)
+    return uses == 1 and sum(_makes_into(n, name, by_address=False) for n in nodes) == 1
+
+
+def _makes_into(node: Expr | Stmt, name: str, *, by_address: bool) -> bool:
+    if not isinstance(node, Api) or node.kind not in (ApiKind.ALLOC, ApiKind.HOST_ALLOC):
+        return False
+    out = _bare(node.role("out"))
+    if by_address:
+        return isinstance(out, AddressOf) and _is(out.operand, name)
+    return _is(out, name)
+
+
+def _bare(expr: Expr | None) -> Expr | None:
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return expr
 
 
 def _at_once(function: Function, name: str) -> bool:

@@ -116,6 +116,10 @@ class Owner:
     def __init__(self, program: Program, function: Function, names: frozenset[str]) -> None:
         self.function = function
         self.names = names
+        self.records: dict[str, tuple[str, ...]] = {}  # records of which members are followed
+        for name in sorted(n for n in names if "." in n):
+            record = name.partition(".")[0]
+            self.records[record] = (*self.records.get(record, ()), name)
         self.handing = Handing(program, function)
         self.lost: dict[tuple[str, Span], Lost] = {}
         self.twice: dict[Span, Twice] = {}
@@ -133,7 +137,7 @@ class Owner:
             case Api():
                 return self._api(expr, path)
             case Launch() | Const() | Name():
-                return all(self.visit(c, path) for c in children(expr) if not isinstance(c, Name))  # type: ignore[arg-type]
+                return all(self.visit(c, path) for c in children(expr) if slot(c) is None)  # type: ignore[arg-type]
             case Call():
                 return self._call(expr, path)
             case Assign(target=target, value=value):
@@ -144,9 +148,11 @@ class Owner:
                 return alive
             case Lambda():
                 return True
-            case AddressOf(operand=Name(name=name)) if name in self.names:
+            case AddressOf(operand=operand) if (name := slot(operand)) is not None and self._known(name):
                 self._gone(name, path)
                 return True
+            case Member():
+                return slot(expr) is not None or self.visit(expr.base, path)
             case Conditional(condition=condition, then=then, otherwise=otherwise):
                 alive = self.visit(condition, path)
                 self.visit(then, path)
@@ -157,14 +163,18 @@ class Owner:
     def assign(self, target: Expr, value: Expr, path: Path) -> bool:
         """A variable or something else is given a value."""
         alive = self.visit(value, path)
-        made = made_in(value) & self.names
+        made = self.made_in(value) & self.names
         self._leaves([value], path)
-        if not isinstance(target, Name):
+        name = slot(target)
+        if name is None:
             return alive and self.visit(target, path)
-        name = target.name
         self.changed(name, path)
         if name in self.names:
-            path.variables[name] = NULL if is_null(value) else GONE
+            fresh = isinstance(value, Call) and self.handing.makes(value)
+            held = Held("held", value.span, self.handing.name_of(value)) if isinstance(value, Call) and fresh else GONE
+            path.variables[name] = NULL if is_null(value) else held
+        elif self._known(name):
+            self._gone(name, path)
         elif made or isinstance(value, Api):
             path.pending[name] = (frozenset(made), _polarity(value))
         return alive
@@ -177,23 +187,19 @@ class Owner:
     def _api(self, expr: Api, path: Path) -> bool:
         out = _out_name(expr)
         for role, value in expr.roles:
-            if not (role == "out" and out is not None) and not isinstance(bare(value), Name):
+            if not (role == "out" and out is not None) and slot(bare(value)) is None:
                 self.visit(value, path)
         if expr.kind in MAKES and out in self.names:
             assert out is not None
-            known = path.variables.get(out, GONE)
-            once = known.span == expr.span and not self.released_in_loops  # a macro that writes its argument twice
-            if known.state == "held" and not once and not any(out in names for names in self.released_in_loops):
-                self.lose(out, known, expr.span, again=True)
-            self.changed(out, path)
-            path.variables[out] = Held("held", expr.span, expr.name)
+            self.made(out, expr.span, expr.name, path)
         elif out is not None and out in self.names:
             self._gone(out, path)
         elif expr.kind in ENDS:
             target = expr.role(ENDS[expr.kind]) or expr.role("ptr")
-            written = bare(target) if target is not None else None
-            if isinstance(written, Name) and written.name in self.names:
-                self._release(written.name, expr.span, expr.name, path)
+            written = slot(bare(target)) if target is not None else None
+            if written in self.names:
+                assert written is not None
+                self._release(written, expr.span, expr.name, path)
         elif expr.kind is ApiKind.RESET:
             for name in list(path.variables):
                 self._gone(name, path)
@@ -212,12 +218,17 @@ class Owner:
         path.variables[name] = Held("freed", span, how)
 
     def _call(self, expr: Call, path: Path) -> bool:
-        parts = [expr.callee.base] if isinstance(expr.callee, Member) else []
-        alive = all(self.visit(p, path) for p in parts)
+        alive = True
+        if isinstance(expr.callee, Member):
+            self._leaves([expr.callee.base], path)
+            alive = self.visit(expr.callee.base, path)
         for position, arg in enumerate(expr.args):
             written = bare(arg)
-            name = written.name if isinstance(written, Name) else None
-            if name not in self.names or name is None:
+            name = slot(written)
+            out = slot(written.operand) if isinstance(written, AddressOf) else None
+            if out in self.names and out is not None and self.handing.of(expr, position) == "makes":
+                self.made(out, expr.span, self.handing.name_of(expr), path)
+            elif name is None or not self._known(name):
                 alive = self.visit(arg, path) and alive
                 if not isinstance(arg, Api):
                     self._handed(expr, position, list(flowing(arg)), path)
@@ -225,12 +236,37 @@ class Owner:
                 self._handed(expr, position, [name], path)
         return alive and not self.handing.never_returns(expr)
 
+    def made_in(self, expr: Expr) -> frozenset[str]:
+        """The variables that calls in an expression allocate."""
+        found: set[str] = set()
+        for node in walk(expr):
+            if isinstance(node, Api) and node.kind in MAKES:
+                found.add(_out_name(node) or "")
+            elif isinstance(node, Call):
+                outs = ((k, bare(a)) for k, a in enumerate(node.args))
+                names = {k: slot(a.operand) for k, a in outs if isinstance(a, AddressOf)}
+                found |= {n for k, n in names.items() if n in self.names and n and self.handing.of(node, k) == "makes"}
+        return frozenset(found - {""})
+
+    def _known(self, name: str) -> bool:
+        """A variable that is followed, or a record of which members are."""
+        return name in self.names or name in self.records
+
+    def made(self, name: str, span: Span, how: str, path: Path) -> None:
+        """A variable is given something to own."""
+        known = path.variables.get(name, GONE)
+        once = known.span == span and not self.released_in_loops  # a macro that writes its argument twice
+        if known.state == "held" and not once and not any(name in names for names in self.released_in_loops):
+            self.lose(name, known, span, again=True)
+        self.changed(name, path)
+        path.variables[name] = Held("held", span, how)
+
     def _handed(self, expr: Call, position: int, names: list[str], path: Path) -> None:
         """Variables whose value goes into a call."""
         for name in names:
-            if name not in self.names:
+            if not self._known(name):
                 continue
-            does = self.handing.of(expr, position)
+            does = self.handing.of(expr, position) if name in self.names else "keeps"
             if does == "releases":
                 self._release(name, expr.span, self.handing.name_of(expr), path)
             elif does != "uses":
@@ -240,13 +276,14 @@ class Owner:
         """The value of a variable goes somewhere else."""
         for expr in exprs:
             for name in flowing(expr):  # type: ignore[arg-type]
-                if name in self.names:
+                if self._known(name):
                     self._gone(name, path)
 
     def _gone(self, name: str, path: Path) -> None:
-        if path.variables.get(name, GONE).state == "held":
-            self.released.add(name)
-        path.variables[name] = GONE
+        for each in (name, *self.records.get(name, ())):
+            if path.variables.get(each, GONE).state == "held":
+                self.released.add(each)
+            path.variables[each] = GONE
 
     def hand_back(self, value: Expr, path: Path) -> None:
         """What a function returns belongs to its caller."""
@@ -293,9 +330,13 @@ class Owner:
                 tested = right if is_null(left) else left
                 yes, no = self.branch(tested, path, None if leaves is None else leaves != (op == "=="))
                 return (no, yes) if op == "==" else (yes, no)
-            case Name(name=name) if name in self.names:
+            case Name() | Member() if (name := slot(condition)) in self.names and name is not None:
                 state = path.variables.get(name, GONE).state
-                if state in ("held", "freed"):
+                if state == "held":  # a call that could not make it left null
+                    other = path.copy()
+                    other.variables[name] = NULL
+                    return [path], [other]
+                if state == "freed":
                     return [path], []
                 if state == "null":
                     return [], [path]
@@ -310,7 +351,7 @@ class Owner:
         """A status is compared with success; `failed`: the side on which the call did not succeed."""
         if not self.visit(status, path):
             return [], []
-        made = made_in(status)
+        made = self.made_in(status)
         written = bare(status)
         if isinstance(written, Assign) and isinstance(written.target, Name):
             made |= path.pending.get(written.target.name, (frozenset(), None))[0]
@@ -330,7 +371,7 @@ class Owner:
     def _plain(self, condition: Expr, path: Path, leaves: bool | None) -> tuple[list[Path], list[Path]]:
         if not self.visit(condition, path):
             return [], []
-        made = made_in(condition)
+        made = self.made_in(condition)
         if made:  # `if (!ok(cudaMalloc(&p)))`: the side that leaves is the one on which it failed
             return self._by_status(made, leaves, path)
         nodes = list(walk(condition))
@@ -353,6 +394,15 @@ def bare(expr: Expr) -> Expr:
     return expr
 
 
+def slot(expr: object) -> str | None:
+    """A variable, or a member of one, as a name: "p", "c.p"."""
+    if isinstance(expr, Name):
+        return expr.name
+    if isinstance(expr, Member) and isinstance(expr.base, Name):
+        return f"{expr.base.name}.{expr.name}"
+    return None
+
+
 def is_null(expr: Expr) -> bool:
     written = bare(expr)
     return (isinstance(written, Const) and written.value in (None, 0) and written.value is not False) or (
@@ -369,15 +419,7 @@ def _out_name(expr: Api) -> str | None:
     """The variable whose address the call gets to put its result into."""
     out = expr.role("out")
     written = bare(out) if out is not None else None
-    if isinstance(written, AddressOf) and isinstance(written.operand, Name):
-        return written.operand.name
-    return None
-
-
-def made_in(expr: Expr) -> frozenset[str]:
-    """The variables that calls in an expression allocate."""
-    names = (_out_name(n) for n in walk(expr) if isinstance(n, Api) and n.kind in MAKES)
-    return frozenset(n for n in names if n is not None)
+    return slot(written.operand) if isinstance(written, AddressOf) else None
 
 
 def _polarity(value: Expr) -> bool | None:
@@ -393,7 +435,7 @@ def _polarity(value: Expr) -> bool | None:
 def flowing(expr: Expr) -> Iterator[str]:
     """The variables whose value an expression may pass on as it is, or moved by an offset."""
     match expr:
-        case Name(name=name):
+        case Name() | Member() if (name := slot(expr)) is not None:
             yield name
         case Cast(operand=operand):
             yield from flowing(operand)

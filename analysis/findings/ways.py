@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing, made_in
+from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -20,6 +20,7 @@ from stitchcuda.analysis.program.ir import (
     Label,
     Lambda,
     Loop,
+    Member,
     Name,
     PreprocIf,
     Program,
@@ -65,9 +66,10 @@ _LIMIT = 2_000
 def _look(program: Program, function: Function) -> Ways:
     assert function.body is not None
     nodes = list(walk(function.body))
-    if len(nodes) > MAX_NODES or not any(isinstance(n, Api) and n.kind in MAKES for n in nodes):
+    makes = any(isinstance(n, Call) or (isinstance(n, Api) and n.kind in MAKES) for n in nodes)
+    if len(nodes) > MAX_NODES or not makes or not any(isinstance(n, Api) for n in nodes):
         return NOTHING
-    names = _candidates(nodes)
+    names = _candidates(program, nodes)
     if not names:
         return NOTHING
     walker = _Walker(program, function, names)
@@ -80,18 +82,28 @@ def _look(program: Program, function: Function) -> Ways:
     return Ways(lost, tuple(owner.twice.values()), frozenset(owner.released))
 
 
-def _candidates(nodes: list[Expr | Stmt]) -> frozenset[str]:
-    """Local pointers and handles: declared once, not captured by a lambda."""
+def _candidates(program: Program, nodes: list[Expr | Stmt]) -> frozenset[str]:
+    """Local pointers and handles: declared once, not captured by a lambda; those in records without a destructor too."""
     declared: dict[str, int] = {}
     captured: set[str] = set()
+    records: dict[str, int] = {}
+    members: set[tuple[str, str]] = set()
     for node in nodes:
         if isinstance(node, Declare):
             owns = (node.type.pointer > 0 or node.type.name in _HANDLES) and not node.type.dims
             fitting = owns and not node.static and not node.type.reference
             declared[node.name] = declared.get(node.name, 0) + (1 if fitting else 2)
+            plain = not (node.type.pointer or node.type.reference or node.type.dims or node.static or node.type.args)
+            bare = node.type.name.rsplit("::", 1)[-1]
+            fitting = plain and node.type.name in program.records and f"~{bare}" not in program.by_name
+            records[node.name] = records.get(node.name, 0) + (1 if fitting else 2)
+        elif isinstance(node, Member) and isinstance(node.base, Name):
+            members.add((node.base.name, node.name))
         elif isinstance(node, Lambda):
             captured |= {n.name for n in walk(node.body) if hasattr(n, "name") and isinstance(n.name, str)}
-    return frozenset(n for n, count in declared.items() if count == 1 and n not in captured)
+    plain_ones = {n for n, count in declared.items() if count == 1 and n not in captured}
+    within = {f"{r}.{m}" for r, m in members if records.get(r) == 1 and r not in captured}
+    return frozenset(plain_ones | within)
 
 
 class _Walker:
@@ -102,6 +114,7 @@ class _Walker:
         self._continues: list[list[Path]] = []
         self._declared: list[set[str]] = []  # by open loop: the variables that its body declares
         self._jumps: dict[str, list[Path]] = {}
+        self._tries = 0
         self._around: list[Span] = []  # of the conditional statements around
 
     def run(self, body: Block) -> None:
@@ -158,7 +171,7 @@ class _Walker:
                     if value is None or self.owner.visit(value, path):
                         if value is not None:
                             self.owner.hand_back(value, path)
-                            for name in made_in(value):
+                            for name in self.owner.made_in(value):
                                 path.variables[name] = NULL
                         self._end(path, stmt.span)
                 return []
@@ -176,9 +189,14 @@ class _Walker:
             case Label(name=name):
                 return self._merged(paths + self._jumps.pop(name, []))
             case Throw():
+                hidden = any(stmt.span == span for span in self._around)
+                for path in paths if not hidden and not self._tries else ():
+                    self._end(path, stmt.span)
                 return []
             case Try(body=body, final=final):
+                self._tries += 1
                 paths = self._statement(body, paths)
+                self._tries -= 1
                 return paths if final is None else self._statement(final, paths)
             case PreprocIf():
                 return self._preprocessor(stmt, paths)

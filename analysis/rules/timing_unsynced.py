@@ -136,8 +136,10 @@ def _is_timed(line: Timeline, op: Op) -> bool:
         return False  # on host memory, or on what is not known
     if op.kind is not ApiKind.COPY:
         return True
-    pageable = any(line.buffers[a.buffer].memory in (Memory.PAGEABLE, Memory.UNKNOWN) for a in op.accesses)
-    return op.asynchronous and not pageable
+    host = {"h2d": "src", "d2h": "dst"}.get(op.copy_kind)
+    sides = [line.buffers[a.buffer].memory for a in op.accesses if a.via == host]
+    pinned = bool(sides) and not any(m in (Memory.PAGEABLE, Memory.UNKNOWN) for m in sides)
+    return op.asynchronous and (pinned or op.copy_kind in ("d2d", "peer"))
 
 
 def _measured_with_wait(line: Timeline) -> dict[Site | None, int]:
