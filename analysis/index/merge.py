@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule
 from stitchcuda.analysis.findings.suppressions import suppressed, suppressions
 from stitchcuda.analysis.index.comments import Coverage, FileComments
-from stitchcuda.analysis.program.ir import Program, Site
+from stitchcuda.analysis.program.ir import Location, Program, Site
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.syntax.text import LineIndex
 
@@ -46,17 +46,23 @@ def merge(
     for finding in best.values():
         if finding.site.path in files:
             file = files[finding.site.path]
-            file.found.setdefault(file.lines.line_at(program.locate(finding.site).start), set()).add(finding.code)
+            for line in _edges(program.locate(finding.site), file.lines):
+                file.found.setdefault(line, set()).add(finding.code)
     shown = []
     for finding in kept:
         place = program.locate(finding.site)
         at = files.get(place.path)
-        if at is None or not suppressed(at.suppressions, finding.code, at.lines.line_at(place.start)):
+        if at is None or not any(suppressed(at.suppressions, finding.code, line) for line in _edges(place, at.lines)):
             shown.append((place.path, place.start, finding.code, finding.message, finding))
     for file in files.values():
         for finding in file.findings(program, coverage):
             shown.append((finding.site.path, finding.site.span[0], finding.code, finding.message, finding))
     return tuple(f for *_, f in sorted(shown, key=lambda s: s[:4]))
+
+
+def _edges(place: Location, lines: LineIndex) -> set[int]:
+    """The lines on which a finding begins and ends: a comment behind a long call stands on the last one."""
+    return {lines.line_at(place.start), lines.line_at(max(place.start, place.end - 1))}
 
 
 def _comments(path: str, text: bytes) -> FileComments:
