@@ -147,9 +147,10 @@ class Lifetimes(Recorder):
 
     def end_of_life(self, state: State, object_id: int, span: Span, how: str) -> None:
         """The storage of an object is gone: at the end of its scope (`how` is ""), or by a call."""
-        buffer = self.objects[object_id].buffer
-        if buffer is None or self.objects[object_id].memory == Memory.DEVICE.value:  # its release is a call of its own
-            return
+        obj = self.objects[object_id]
+        buffer = obj.buffer
+        if buffer is None or obj.memory == Memory.DEVICE.value or obj.alloc_op is not None:
+            return  # what CUDA allocated is released by a call of its own
         users = self._users.get(buffer, 0) & state.order.earlier & ~state.order.host.must
         released = Released(self.site(span), how, self.frame.calls, state.conditions)
         if users:
