@@ -63,8 +63,8 @@ from stitchcuda.analysis.findings.waits import (
     region_is_plain,
     waits_for,
 )
-from stitchcuda.analysis.order.timeline import Op
-from stitchcuda.analysis.program.ir import Site
+from stitchcuda.analysis.order.timeline import Op, Timeline
+from stitchcuda.analysis.program.ir import ApiKind, Site
 
 CODE = "redundant-sync"
 
@@ -114,6 +114,8 @@ def _wait_before(given: RuleInput, wait: Op, work: int) -> Op | None:
     if newly_done(line, wait, work):
         return None
     before = [o for o in line.ops if line.earlier[wait.id] >> o.id & 1 and waits_for(line, o, awaited)]
+    if before and _by_chance(line, wait, before[-1]):
+        return None
     return before[-1] if before and region_is_plain(given, before[-1], wait, ()) else None
 
 
@@ -131,12 +133,21 @@ def _wait_behind(given: RuleInput, wait: Op, work: int, idle: set[Site]) -> Op |
             continue
         if later.conditions != wait.conditions or later.site == wait.site:
             continue
+        if _by_chance(line, wait, later):
+            continue
         if later.loop != wait.loop or later.iteration != wait.iteration:
             continue  # a wait in a loop is the business of sync-in-loop
         if not region_is_plain(given, wait, later, done) or not nothing_between(line, wait, later, done):
             return None
         return later
     return None
+
+
+def _by_chance(line: Timeline, wait: Op, other: Op) -> bool:
+    """The other wait is for another stream, and it is the default stream that brings the two together (O4)."""
+    if wait.kind is not ApiKind.STREAM_SYNC or other.kind is not ApiKind.STREAM_SYNC or wait.stream == other.stream:
+        return False
+    return not any(op.kind is ApiKind.EVENT_WAIT for op in line.ops)
 
 
 def _finding(given: RuleInput, wait: Op, other: Op, *, earlier: bool) -> Finding:
