@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.finding import Finding, RuleInput
+from stitchcuda.analysis.index.beyond import Beyond, options_beyond
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
 from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
@@ -130,6 +131,16 @@ class Index:
                 entry = self._entry(uid, program, sources, problems, cancel)
             if entry is not None:
                 entries[uid] = entry
+        beyond = Beyond(program, (e.timeline for e in entries.values()))
+        for uid in beyond:
+            if cancel is not None and cancel():
+                return self._cancelled()
+            entry = self._entries.get(uid) if shape == self._shape else None
+            if entry is None or not changed.isdisjoint(entry.timeline.functions):
+                entry = self._entry(uid, program, sources, problems, cancel, options_beyond(self._options))
+            if entry is not None:
+                beyond.ran(entry.timeline)
+                entries[uid] = entry
         kernels: dict[str, KernelFindings] = {}
         for uid, function in program.functions.items():
             if function.space != "global" or function.body is None:
@@ -205,9 +216,10 @@ class Index:
         sources: Mapping[str, bytes],
         problems: list[Problem],
         cancel: Cancel | None,
+        options: Options | None = None,
     ) -> _Entry | None:
         try:
-            timeline = execute_entry(program, uid, options=self._options, sources=sources, cancelled=cancel)
+            timeline = execute_entry(program, uid, options=options or self._options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
             found = tuple(f for rule in RULES for f in rule.check(given))
         except Exception as error:

@@ -13,6 +13,8 @@ from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Ref
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt
 
+MAX_ENTERED = 32  # groups of paths times cases of a `switch`
+
 
 class Statements(Calls):
     """Layer of the executor: statements on several groups of paths."""
@@ -300,7 +302,12 @@ class Statements(Calls):
                     break
             else:
                 kept.append(state)
-        while len(kept) > self.path_limit:
+        return self.fewer(kept, self.path_limit)
+
+    def fewer(self, states: list[State], most: int) -> list[State]:
+        """No more groups of paths than these."""
+        kept = list(states)
+        while len(kept) > most:
             last = kept.pop()
             kept[-1] = merge(kept[-1], last, self.fresh, forced=True)
         return kept
@@ -326,6 +333,7 @@ class Statements(Calls):
     def _switch(self, stmt: ir.Switch, states: list[State]) -> list[State]:
         frame = self.frame
         out: list[State] = []
+        states = self.fewer(states, max(1, MAX_ENTERED // max(1, len(stmt.cases))))
         for state in states:
             subject = self.evaluate(stmt.subject, state)
             starts = self._case_starts(stmt, subject, state)
