@@ -1,0 +1,111 @@
+"""Forms of the findings about lifetimes, statuses and times that the fixtures do not hold: one function each."""
+
+from __future__ import annotations
+
+import pytest
+from stitchcuda.analysis.findings.finding import Confidence
+from stitchcuda.analysis.index import Index
+
+CODES = {"use-before-alloc", "use-after-free", "double-free", "leak", "event-misuse", "timing-unsynced"}
+HEAD = """#include <cuda_runtime.h>
+#include <chrono>
+#include <memory>
+#include <vector>
+__global__ void k(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] += 1; }
+struct Owner { float* p; Owner(size_t n) { cudaMalloc(&p, n); } ~Owner() { cudaFree(p); } };
+struct Stream { cudaStream_t s; Stream() { cudaStreamCreate(&s); } ~Stream() { cudaStreamDestroy(s); }
+                operator cudaStream_t() const { return s; } };
+struct Pair { float* a; float* b; };
+struct Job { int* count; };
+void bump(void* p) {}
+using Clock = std::chrono::steady_clock;
+double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
+static bool upload(float* d, int n) { if (n > 9) { cudaFree(d); return false; } return true; }
+static float* make(size_t n) { float* p = nullptr; if (cudaMalloc(&p, n) != cudaSuccess) return nullptr; return p; }
+void by_value(Owner o) { k<<<1, 1>>>(o.p, 1); }
+"""
+
+FOUND = {
+    "a helper frees what its caller frees": (
+        "double-free", "float* d; cudaMalloc(&d, n); if (!upload(d, n)) { cudaFree(d); return; } cudaFree(d);"),
+    "a free in a loop": ("double-free", "float* d; cudaMalloc(&d, n); for (int i = 0; i < n; ++i) cudaFree(d);"),
+    "an owner is passed by value": ("double-free", "Owner o(4); by_value(o);"),
+    "two names of one record": (
+        "double-free", "Pair a; cudaMalloc(&a.a, n); Pair b = a; cudaFree(a.a); cudaFree(b.a);"),
+    "all elements, twice": (
+        "double-free", ("std::vector<float*> v(n); for (int i = 0; i < n; ++i) cudaMalloc(&v[i], 4);"
+        "for (int i = 0; i < n; ++i) cudaFree(v[i]); for (float* p : v) cudaFree(p);")),
+    "an alias": ("use-after-free", "float* p; cudaMalloc(&p, n); float* q = p; cudaFree(p); k<<<1, 1>>>(q, 1);"),
+    "streams of a vector": (
+        "use-after-free", ("std::vector<cudaStream_t> s(n); for (auto& t : s) cudaStreamCreate(&t);"
+        "for (auto& t : s) cudaStreamDestroy(t); for (int i = 0; i < n; ++i) cudaStreamSynchronize(s[i]);")),
+    "a payload of an inner scope": (
+        "use-after-free", "int c = 0; if (n) { Job job{&c}; cudaLaunchHostFunc(s, bump, &job); } cudaStreamSynchronize(s);"),
+    "a payload of a round": (
+        "use-after-free", "for (int i = 0; i < n; ++i) { Job job{nullptr}; cudaLaunchHostFunc(s, bump, &job); }"),
+    "the stream of an owner": (
+        "use-after-free", "cudaStream_t t; { Stream owner; t = owner.s; } k<<<1, 1, 0, t>>>(x, 1);"),
+    "one of two streams": (
+        "use-before-alloc", ("cudaStream_t t[2]; for (int i = 0; i < 2; ++i)"
+        "cudaStreamCreateWithFlags(&t[i], cudaStreamNonBlocking); float* p; cudaMallocAsync(&p, 64, t[0]);"
+        "k<<<1, 1, 0, t[1]>>>(p, 0);")),
+    "members of a record": (
+        "leak", ("Pair c; if (cudaMalloc(&c.a, n) != cudaSuccess) return; if (cudaMalloc(&c.b, n) != cudaSuccess) return;"
+        "cudaFree(c.a); cudaFree(c.b);")),
+    "helpers that allocate": (
+        "leak", "float* a = make(n); if (!a) return; float* b = make(n); if (!b) return; cudaFree(a); cudaFree(b);"),
+    "an exception": ("leak", "float* a; cudaMalloc(&a, n); if (n < 0) throw 1; cudaFree(a);"),
+    "a case that returns": (
+        "leak", "float* a; cudaMalloc(&a, n); switch (n) { case 0: break; case 1: return; } cudaFree(a);"),
+    "a label that releases half": (
+        "leak", ("float *a = nullptr, *b = nullptr; if (cudaMalloc(&a, n)) goto end; if (cudaMalloc(&b, n)) goto end;"
+        "cudaFree(a); a = nullptr; end: cudaFree(b);")),
+    "the wrong stream is waited for": (
+        "timing-unsynced", ("cudaStream_t t; cudaStreamCreate(&t); auto b = Clock::now(); k<<<1, 1, 0, t>>>(x, 1);"
+        "cudaStreamSynchronize(s); x[0] = seconds(Clock::now() - b);")),
+    "a sum of rounds": (
+        "timing-unsynced", ("double sum = 0; for (int i = 0; i < n; ++i) { auto b = Clock::now(); k<<<1, 1>>>(x, 1);"
+        "sum += seconds(Clock::now() - b); } cudaDeviceSynchronize();")),
+    "a non-blocking stream beside a blocking copy": (
+        "timing-unsynced", ("cudaStream_t t; cudaStreamCreateWithFlags(&t, cudaStreamNonBlocking); float h, *d;"
+        "cudaMalloc(&d, 4); auto b = Clock::now(); k<<<1, 1, 0, t>>>(x, 1);"
+        "cudaMemcpy(&h, d, 4, cudaMemcpyDeviceToHost); h = seconds(Clock::now() - b);")),
+}  # fmt: skip
+
+CLEAN = {
+    "an owner by reference": "Owner o(4); Owner& p = o; { Owner& q = p; k<<<1, 1>>>(q.p, 1); } k<<<1, 1>>>(p.p, 1);",
+    "reset in between": "float* p; cudaMalloc(&p, n); if (n > 2) { cudaFree(p); p = nullptr; } if (p) cudaFree(p);",
+    "made again": "float* p; for (int i = 0; i < n; ++i) { cudaMalloc(&p, 4); k<<<1, 1>>>(p, 1); cudaFree(p); }",
+    "swapped": "float *a, *b; cudaMalloc(&a, 4); cudaMalloc(&b, 4); for (int i = 0; i < n; ++i) std::swap(a, b);"
+    "cudaFree(a); cudaFree(b);",
+    "elements that come from outside": "float** v = new float*[n]; for (int i = 0; i < n; ++i) cudaMalloc(&v[i], 4);"
+    "for (int i = 0; i < n; ++i) { k<<<1, 1>>>(v[i], 1); cudaFree(v[i]); } delete[] v;",
+    "all elements, made again": "std::vector<float*> v(n); for (auto& p : v) cudaMalloc(&p, 4);"
+    "for (auto p : v) cudaFree(p); for (auto& p : v) cudaMalloc(&p, 8); for (auto p : v) cudaFree(p);",
+    "a local that is waited for": "float h[4]; cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, s);"
+    "cudaStreamSynchronize(s);",
+    "a vector that is given away": "auto v = std::make_unique<std::vector<float>>(n);"
+    "cudaMemcpyAsync(x, v->data(), n, cudaMemcpyHostToDevice, s); cudaStreamSynchronize(s);",
+    "a copy that waits": "float h; auto b = Clock::now(); k<<<1, 1>>>(x, 1); cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);"
+    "h = seconds(Clock::now() - b);",
+    "the last of several events": "std::vector<cudaEvent_t> e(n + 1); for (auto& t : e) cudaEventCreate(&t);"
+    "for (int i = 0; i <= n; ++i) { k<<<1, 1>>>(x, 1); cudaEventRecord(e[i]); } cudaEventSynchronize(e[n]);"
+    "float ms; for (int i = 0; i < n; ++i) cudaEventElapsedTime(&ms, e[i], e[i + 1]);",
+    "an exception that is caught": "float* a; cudaMalloc(&a, n); try { if (n < 0) throw 1; } catch (...) {} cudaFree(a);",
+}  # fmt: skip
+
+
+def codes_in(body: str) -> set[str]:
+    index = Index(strict=True)
+    index.put("a.cu", f"{HEAD}void f(float* x, int n, cudaStream_t s) {{\n{body}\n}}\n".encode())
+    return {f.code for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE} & CODES
+
+
+@pytest.mark.parametrize(("code", "body"), FOUND.values(), ids=FOUND)
+def test_a_form_is_found(code: str, body: str) -> None:
+    assert codes_in(body) == {code}
+
+
+@pytest.mark.parametrize("body", CLEAN.values(), ids=CLEAN)
+def test_a_clean_form_is_left_alone(body: str) -> None:
+    assert codes_in(body) == set()
