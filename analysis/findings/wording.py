@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.findings.finding import Related
 from stitchcuda.analysis.order.timeline import Buffer, Memory, Mode, Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import Api, ApiKind, Call, Launch, Program, Site, walk
 
 _MEMORY = {
     Memory.PINNED: "pinned ",
@@ -60,6 +60,22 @@ def memory(known: Buffer) -> str:
 def condition(op: Op) -> str:
     """The branch decisions on the way to an op, as written."""
     return " && ".join(c.text if c.taken else f"!({c.text})" for c in op.conditions if c.text)
+
+
+def asked_at(program: Program, op: Op) -> Site:
+    """Where a call is asked for: a wrapper that does nothing else stands for its caller."""
+    site = op.site
+    for outer in reversed(op.calls):
+        function = program.functions.get(site.function)
+        if function is None or function.body is None or len(function.body.body) != 1:
+            return site
+        calls = [n for n in walk(function.body) if isinstance(n, Api | Call | Launch)]
+        if len([n for n in calls if isinstance(n, Api | Launch) or n.span == site.span]) != 1:
+            return site
+        if outer.function not in program.functions:
+            return site
+        site = outer
+    return site
 
 
 def call_path(op: Op) -> tuple[Related, ...]:

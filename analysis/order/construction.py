@@ -13,6 +13,7 @@ from stitchcuda.analysis.order.names import (
     STREAM_TYPES,
     plain,
 )
+from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State, merge, merged_number
 from stitchcuda.analysis.order.symbolic import ZERO, number
@@ -26,6 +27,7 @@ from stitchcuda.analysis.order.values import (
     Unknown,
     Value,
     either,
+    pointee,
     solid,
 )
 from stitchcuda.analysis.program import ir
@@ -47,6 +49,12 @@ class Construction(HostCalls):
         template: tuple[Expr | TypeRef, ...] = (),
     ) -> list[Outcome]:
         """Executes a function of the program; the layer above does."""
+        raise NotImplementedError
+
+    def construct_elements(
+        self, place: Place, element: TypeRef | None, count: Value | None, state: State, span: Span
+    ) -> None:
+        """Default construction of the elements of an array or container; a layer above does."""
         raise NotImplementedError
 
     def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
@@ -126,12 +134,19 @@ class Construction(HostCalls):
             instance = self.container(state, place, resolved)
             state.clear_below(Place(instance.object))
             self.fill_container(state, instance, args, span)
+            if (bare == "array" and not args) or (len(args) == 1 and not isinstance(args[0], ir.InitList)):
+                count = Num(self.count_of(state, instance.object))
+                self.construct_elements(Place(instance.object), pointee_of_container(resolved), count, state, span)
             return
         if bare == "dim3" and not resolved.pointer:
             for axis, arg in zip("xyz", args, strict=False):
                 state.store(place.field(axis), self.evaluate(arg, state))
             for axis in "xyz"[len(args) :]:
                 state.store(place.field(axis), Num(number(1)))
+            return
+        if resolved.dims and not resolved.pointer and not args:
+            size = self.evaluate(resolved.dims[0], state) if resolved.dims[0] is not None else None
+            self.construct_elements(place, pointee(resolved), size, state, span)
             return
         record = self.names.record(resolved)
         if record is None:
@@ -214,6 +229,14 @@ class Construction(HostCalls):
         found = [self.program.functions[u] for u in uids]
         one = [f.params[0].type for f in found if f.record == record and len(f.params) == 1]
         return [t for t in one if t.reference and plain(t.name) == name]
+
+    def destroy_elements(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
+        """The destructors of the elements of an array; a layer above does."""
+        raise NotImplementedError
+
+    def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
+        """The same for a container."""
+        raise NotImplementedError
 
     @cached_property
     def member_copies(self) -> set[Place]:
@@ -341,10 +364,16 @@ class Construction(HostCalls):
         if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
             self._wait_of_deleter(place, type.args[1], state, span)
             return
+        if plain(type.name) in CONTAINERS and not type.pointer:
+            self.destroy_contents(place, type, state, span)
+            return
         record = self.names.record(type)
         if record is None:
             return
-        self._destroy_object(place, record, state, span)
+        if type.dims:
+            self.destroy_elements(place, record, state, span)
+            return
+        self.destroy_object(place, record, state, span)
 
     def delete(self, value: Value, array: bool, span: Span, state: State) -> None:
         """`delete p`: the destructor of the class that the object was made as. The elements of arrays are left out."""
@@ -352,9 +381,9 @@ class Construction(HostCalls):
             place = self.pointed(pointer, state) if isinstance(value, Pointer) else None
             record = self.names.record(self.names.resolve(self.type_of(place))) if place is not None else None
             if place is not None and record is not None and len(self.frames) < self.options.max_depth:
-                self._destroy_object(place, record, state, span)
+                self.destroy_object(place, record, state, span)
 
-    def _destroy_object(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
+    def destroy_object(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
         """Its destructor, then those of its members, the last one first."""
         destructors = [f for f in self._methods(record.name, "~" + plain(record.name), 0) if f.body is not None]
         if destructors:
@@ -370,13 +399,13 @@ class Construction(HostCalls):
             site = Site("", record.path, declaration.span)
             self.frames.append(Frame(caller.function, (*caller.calls, site), caller.scopes, caller.this))
             try:
-                self._destroy_object(field, held, state, span)
+                self.destroy_object(field, held, state, span)
             finally:
                 self.frames.pop()
         for base in reversed(record.bases):
             inherited = self.names.record(TypeRef(base))
             if inherited is not None and inherited is not record:
-                self._destroy_object(place, inherited, state, span)
+                self.destroy_object(place, inherited, state, span)
 
     def _wait_of_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span) -> None:
         """A deleter of the program's own that waits is called with what the pointer holds. Others are left out: that the

@@ -127,7 +127,7 @@ class HostCalls(Containers):
             value = self.evaluate(expr.args[0], state)
             for pointer in self.pointers_in(value, state):
                 if self.visible_to_device(state, self.objects[pointer.place.object]):
-                    self.host_access(state, pointer.place.object, Mode.WRITE, expr.span)
+                    self.host_access(state, pointer.place.object, Mode.WRITE, expr.span, api=short_name)
             if isinstance(value, Pointer) and self.certain_object(value.place.object):
                 self.end_of_life(state, value.place.object, expr.span, name)
             return [(state, NULL)]

@@ -145,11 +145,18 @@ class HostFunctions(Captures):
             self.host_access(state, place.object, mode, span, self._range(place))
 
     def host_access(
-        self, state: State, object_id: int, mode: Mode, span: Span, where: Range = ANYWHERE, certain: bool = True
+        self,
+        state: State,
+        object_id: int,
+        mode: Mode,
+        span: Span,
+        where: Range = ANYWHERE,
+        certain: bool = True,
+        api: str = "",
     ) -> None:
         body = self.inside
         if body is None:
-            super().host_access(state, object_id, mode, span, where, certain)
+            super().host_access(state, object_id, mode, span, where, certain, api)
             return
         plain = certain and all(c in body.conditions for c in state.conditions)
         certainty = Certainty.MUST if plain else Certainty.MAY

@@ -448,7 +448,14 @@ class Places(Clocks):
         return Range()
 
     def host_access(
-        self, state: State, object_id: int, mode: Mode, span: Span, where: Range = ANYWHERE, certain: bool = True
+        self,
+        state: State,
+        object_id: int,
+        mode: Mode,
+        span: Span,
+        where: Range = ANYWHERE,
+        certain: bool = True,
+        api: str = "",
     ) -> None:
         """Writes down a host access; consecutive ones to one buffer are one op."""
         if not self.options.include_host_access:
@@ -466,7 +473,7 @@ class Places(Clocks):
             return
         kind = ApiKind.HOST_READ if mode is Mode.READ else ApiKind.HOST_WRITE
         access = Access(buffer, mode, where)
-        state.host_ops[key] = self.emit_host(state, kind, "", span, accesses=(access,), certain=certain)
+        state.host_ops[key] = self.emit_host(state, kind, api, span, accesses=(access,), certain=certain)
 
 
 def pointee_of_container(type: TypeRef | None) -> TypeRef | None:

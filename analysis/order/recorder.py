@@ -73,6 +73,7 @@ class LoopFrame:
         default_factory=list
     )  # op, kind, handle, conditions
     entered: set[tuple[Condition, ...]] = field(default_factory=set)  # conditions under which the body was entered
+    element: bool = False  # no loop of the program: one element of an array of objects is constructed
 
 
 @dataclass(slots=True)
@@ -152,6 +153,10 @@ class Recorder:
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    @property
+    def innermost_loop(self) -> int | None:
+        return next((f.id for f in reversed(self.loop_stack) if not f.element), None)
 
     def site(self, span: Span) -> Site:
         function = self.frame.function
@@ -344,8 +349,8 @@ class Recorder:
         site = self.site(span)
         key = (kind, api, site.function, span, frame.calls)
         node = self._nodes.setdefault(key, len(self._nodes))
-        loop = self.loop_stack[-1].id if self.loop_stack else None
-        iteration = tuple(f.iteration for f in self.loop_stack)
+        loop = self.innermost_loop
+        iteration = tuple(f.iteration for f in self.loop_stack if not f.element)
         conditions: tuple[Condition, ...] = state.conditions
         self.ops.append(
             Op(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order.construction import Construction, Outcome
+from stitchcuda.analysis.order.construction import Outcome
+from stitchcuda.analysis.order.elements import Elements
 from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
@@ -18,7 +19,7 @@ SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, l
 PASSING_BODY = 400  # the same for functions that hand on memory
 
 
-class Summaries(Construction):
+class Summaries(Elements):
     """Layer of the executor: which calls are followed, and what the others do."""
 
     def follows(self, function: Function) -> bool:

@@ -64,7 +64,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
     for wait in unrecorded_waits(line):
         if wait.node not in reported and _all_seen(given.program, line):
             message = f"{_what(line, wait)} that is recorded nowhere, so it waits for nothing"
-            yield _finding(wait, Confidence.LIKELY, message, (*_made(line, wait), *wording.call_path(wait)), ())
+            yield _finding(given, wait, Confidence.LIKELY, message, (*_made(line, wait), *wording.call_path(wait)), ())
 
 
 def _relied_on(given: RuleInput, found: DeviceRace, wait: Op) -> Finding:
@@ -85,20 +85,26 @@ def _relied_on(given: RuleInput, found: DeviceRace, wait: Op) -> Finding:
         *wording.call_path(wait),
         *wording.allocation(race.buffer),
     )
-    return _finding(wait, level(found), message, related, mended_wait(given, found))
+    return _finding(given, wait, level(found), message, related, mended_wait(given, found))
 
 
 def _finding(
-    wait: Op, confidence: Confidence, message: str, related: tuple[Related, ...], fixes: tuple[Fix, ...]
+    given: RuleInput,
+    wait: Op,
+    confidence: Confidence,
+    message: str,
+    related: tuple[Related, ...],
+    fixes: tuple[Fix, ...],
 ) -> Finding:
+    site = wording.asked_at(given.program, wait)
     return Finding(
         NEVER,
         Group.CORRECTNESS,
         Severity.ERROR,
         confidence,
-        wait.site,
+        site,
         message,
-        wording.distinct(related, wait.site),
+        wording.distinct(related, site),
         fixes,
         wording.condition(wait),
     )

@@ -66,7 +66,8 @@ def check(given: RuleInput) -> Iterator[Finding]:
     line = given.timeline
     for race in races(given.program, line, DEVICE_WORK, _HOST_WRITE, writes_later):
         named_only = race.buffer.memory is Memory.SYMBOL  # host code can name a device variable, but not write it
-        if not named_only and not _read_first(line, race):
+        released = bool(race.later.api)  # `free(p)`
+        if not named_only and not released and not _read_first(line, race):
             yield _finding(given, race)
 
 

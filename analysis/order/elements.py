@@ -1,0 +1,77 @@
+"""Arrays and containers of objects that make something when they are constructed: streams, events, buffers."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from stitchcuda.analysis.order.construction import Construction
+from stitchcuda.analysis.order.names import plain
+from stitchcuda.analysis.order.places import GAP, pointee_of_container
+from stitchcuda.analysis.order.recorder import LoopFrame
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ONE, Poly, number, symbol
+from stitchcuda.analysis.order.values import Instance, Num, Place, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Span, TypeRef
+
+
+class Elements(Construction):
+    """Layer of the executor: elements are constructed as a loop would do it, each with its index."""
+
+    def construct_elements(
+        self, place: Place, element: TypeRef | None, count: Value | None, state: State, span: Span
+    ) -> None:
+        record = self.owns_objects(element) if element is not None else None
+        if record is None or element is None or not self._makes_something(record, set()):
+            return
+        self._with_elements.add(place.object)
+        size = count.value.constant if isinstance(count, Num) else None
+        for iteration, index in enumerate(self._indexes(size, span)):
+            self.loop_stack.append(LoopFrame(-1, index, iteration, element=True))
+            try:
+                self.construct(place.element(index), element, (), state, span)
+            finally:
+                self.loop_stack.pop()
+
+    def destroy_elements(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
+        indexes = {path[0]: None for path, _ in state.below(place) if path and isinstance(path[0], Poly)}
+        for index in reversed(list(indexes)):
+            self.destroy_object(place.element(index), record, state, span)
+
+    def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
+        held = state.load(place)
+        element = pointee_of_container(type)
+        record = self.owns_objects(element) if element is not None else None
+        if isinstance(held, Instance) and record is not None and held.object in self._with_elements:
+            self.destroy_elements(Place(held.object), record, state, span)
+
+    def copy_container(self, state: State, source: int, target: int) -> None:
+        self._with_elements -= {source, target}  # which of the two owns what the elements hold is not known
+        super().copy_container(state, source, target)
+
+    @cached_property
+    def _with_elements(self) -> set[int]:
+        return set()
+
+    def _indexes(self, size: int | None, span: Span) -> list[Poly]:
+        """The elements that stand for all of them."""
+        if size is not None and size <= self.options.unroll:
+            return [number(k) for k in range(size)]
+        key = (self.site(span), self.frame.calls, self.instance())
+        number_ = self._arrays.setdefault(key, len(self._arrays))
+        first = symbol(f"it@e{number_}")
+        return [first, first + ONE + symbol(f"it{GAP}@e{number_}")]
+
+    @cached_property
+    def _arrays(self) -> dict[object, int]:
+        return {}
+
+    def _makes_something(self, record: ir.Record, seen: set[str]) -> bool:
+        """Its default constructor, or that of a member, does something with the device."""
+        if record.name in seen:
+            return False
+        seen.add(record.name)
+        if any(f.uid in self.program.reaches_cuda for f in self._methods(record.name, plain(record.name), 0)):
+            return True
+        parts = [self.owns_objects(f.type) for f in record.fields]
+        return any(part is not None and self._makes_something(part, seen) for part in parts)
