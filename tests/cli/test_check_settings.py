@@ -46,7 +46,8 @@ def test_select_and_ignore(check: Run) -> None:
     put("stitchcuda.toml", '[check]\nignore = ["redundant-sync"]\n')
     assert set(found(check, "a.cu")) == {"a.cu stream-race-raw"}
     assert set(found(check, "a.cu", "--ignore", "correctness")) == set()
-    assert set(found(check, "a.cu", "--select", "all")) == {"a.cu stream-race-raw"}
+    everything = set(found(check, "a.cu", "--select", "all"))
+    assert "a.cu stream-race-raw" in everything and "a.cu redundant-sync" not in everything
     assert set(found(check, "a.cu", "--select", "redundant-sync")) == {"a.cu redundant-sync"}, "named one by one"
 
 
