@@ -22,6 +22,7 @@ import argparse
 import gzip
 import json
 import os
+import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -32,12 +33,13 @@ from typing import Any
 from stitchcuda.analysis.index import Analysis, Index
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
-from stitchcuda.analysis.order.timeline import Memory, Op, Stream, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.order.timeline import Certainty, Memory, Mode, Op, Stream, StreamKind, Timeline
+from stitchcuda.analysis.program.effects import kernel_effects
+from stitchcuda.analysis.program.ir import ApiKind, Program, Site
 from stitchcuda.analysis.syntax.text import LineIndex
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.trace.store import from_json
-from stitchcuda.gpu_validate.trace.timeline import TracedTimeline, effects_of, timeline_of
+from stitchcuda.gpu_validate.trace.timeline import Effects, TracedTimeline, effects_of, timeline_of
 
 WORK = frozenset({ApiKind.LAUNCH, ApiKind.COPY, ApiKind.MEMSET, ApiKind.GRAPH_LAUNCH, ApiKind.HOST_FUNC})
 WAITS = frozenset({ApiKind.DEVICE_SYNC, ApiKind.STREAM_SYNC, ApiKind.EVENT_SYNC})
@@ -96,7 +98,7 @@ class Compared:
 
 
 def analysed(folder: Path, context: Sequence[Path]) -> Analysis:
-    index = Index()
+    index = Index(strict=True)
     for root in (folder, *context):
         for path in sorted(root.rglob("*")):
             if path.suffix in SOURCES and path.is_file():
@@ -170,12 +172,15 @@ class Static:
 
 
 def bare(kernel: str) -> str:
-    """`void ns::k<float>` and `k<float>` are `k`."""
+    """`void ns::k<float>` and `k<float>` are `k`; so is a static kernel of relocatable device code."""
+    local = re.fullmatch(r"__nv_static_.*?__Z(\d+)(\w+)", kernel)
+    if local is not None:
+        return local[2][: int(local[1])]
     return kernel.split("<")[0].split("(")[0].rsplit("::", 1)[-1].split(" ")[-1].strip()
 
 
 class Traced:
-    def __init__(self, trace: Trace, effects: Any, files: frozenset[str]) -> None:
+    def __init__(self, trace: Trace, effects: Effects, files: frozenset[str]) -> None:
         self.line: TracedTimeline = timeline_of(trace, effects)
         self.ops: dict[Node, list[Op]] = defaultdict(list)
         self.streams: dict[int, str] = {0: DEFAULT}
@@ -199,11 +204,31 @@ class Traced:
                 self.ops[Node(os.path.basename(known[0].path), known[0].line, op.kind.value, kernel)].append(op)
 
 
+def careful_effects(program: Program) -> Effects:
+    """As the traced Timeline takes them, but an access is certain only where the kernel uses the first bytes of what it is given."""
+    known = effects_of(program)
+
+    def effects(kernel: str) -> Sequence[tuple[frozenset[Mode], Certainty]] | None:
+        uses = known(kernel)
+        uids = program.by_name.get(bare(kernel), ())
+        if uses is None or len(uids) != 1:
+            return uses
+        sure = []
+        told = kernel_effects(program, uids[0])
+        pointers = [p for p in program.functions[uids[0]].params if p.type.pointer]
+        for (modes, certainty), param in zip(uses, pointers, strict=True):
+            first = all(e.first is not None and e.first.constant == 0 for e in told.of(param.name))
+            sure.append((modes, certainty if first else Certainty.MAY))
+        return sure
+
+    return effects
+
+
 def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
     result = Compared(name)
     static = Static(analysis)
     files = frozenset(os.path.basename(path) for path in analysis.sources)
-    traced = Traced(trace, effects_of(analysis.program), files)
+    traced = Traced(trace, careful_effects(analysis.program), files)
     result.traced = len(traced.line.timeline.ops)
     result.cut = bool(traced.line.timeline.cuts)
     matched: dict[Node, Node] = {}
@@ -222,12 +247,13 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
 
 
 def _not_traced(static: Static, seen: set[Node], ops: Agreement) -> None:
-    """What the analysis takes to run always, in `main`, and the trace does not have."""
+    """What the analysis takes to run always, in `main`, before something that did run, and the trace does not have."""
+    last = max((op.id for node in seen for _, op in static.nodes[node] if not op.calls), default=-1)
     for node, found in sorted(static.nodes.items(), key=lambda item: item[0]):
-        always = any(not op.conditions and op.certain and op.loop is None and not op.calls for _, op in found)
-        if always and node.kind not in ("library_call",):
-            if node in seen:
-                continue  # counted from the other side
+        always = any(
+            not op.conditions and op.certain and op.loop is None and not op.calls and op.id < last for _, op in found
+        )
+        if always and node not in seen and node.kind != ApiKind.LIBRARY_CALL.value:
             ops.count(False, f"only in the analysis: {node}")
 
 
@@ -268,16 +294,19 @@ def _order(traced: Traced, static: Static, matched: dict[Node, Node], order: Agr
 
 
 def _said(static: Static, first: Node, second: Node) -> bool | None:
-    """Whether the analysis orders all conflicting operations of the two nodes; None: it sees no conflict."""
-    met = list(_conflicting(static.nodes[first], static.nodes[second]))
-    if not met:
+    """Whether the analysis orders the operations of the two nodes that touch the same memory for certain, or may when none
+    does for certain; None: it sees no conflict."""
+    verdicts = list(_conflicting(static.nodes[first], static.nodes[second]))
+    sure = [ordered for certain, ordered in verdicts if certain]
+    if not verdicts:
         return None
-    return all(lane or not t.may_overlap(a.id, b.id) for t, a, b, lane in met)
+    return all(sure) if sure else all(ordered for _, ordered in verdicts)
 
 
 def _conflicting(
     firsts: Sequence[tuple[Timeline, Op]], seconds: Sequence[tuple[Timeline, Op]]
-) -> Iterator[tuple[Timeline, Op, Op, bool]]:
+) -> Iterator[tuple[bool, bool]]:
+    """For pairs of operations with a conflict: whether it is certain, and whether they are in order."""
     tries = 0
     for timeline, a in firsts:
         for other, b in seconds:
@@ -286,7 +315,7 @@ def _conflicting(
                 met = [c for c in conflict(timeline, a.id, b.id) if c.same is not False]
                 if met:
                     lane = all(same_stream_where_they_meet(timeline, a, b, c) for c in met)
-                    yield timeline, a, b, lane
+                    yield any(c.same for c in met), lane or timeline.ordered(a.id, b.id)
 
 
 def main() -> int:

@@ -127,11 +127,24 @@ void problem(const char* format, ...) {
 
 namespace {
 
-std::string readable(const char* symbol) {
+bool demangled(const char* symbol, std::string& text) {
     int status = 0;
     char* name = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
-    std::string text = status == 0 && name ? name : symbol;
+    bool known = status == 0 && name;
+    if (known) text = name;
     std::free(name);
+    return known;
+}
+
+std::string readable(const char* symbol) {
+    std::string text = symbol;
+    if (demangled(symbol, text)) return text;
+    // A static kernel of relocatable device code: __nv_static_25__eb90229b_8_clock_cu_main__Z5sweepPf.
+    if (std::strncmp(symbol, "__nv_static_", 12) == 0) {
+        for (const char* at = std::strstr(symbol, "__Z"); at; at = std::strstr(at + 1, "__Z")) {
+            if (demangled(at + 1, text)) break;
+        }
+    }
     return text;
 }
 
