@@ -125,6 +125,8 @@ def _overlap(a: Conflict, b: Conflict) -> bool:
 
 def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Confidence:
     level = Confidence.CERTAIN if traces.fixed else Confidence.LIKELY
+    if not traces.fixed and trace.block.known == "guess" and trace.block.y > 1:
+        return Confidence.POSSIBLE  # which threads share a row is a matter of the shape
     first, second = conflict.earlier, conflict.later
     if trace.broken or trace.uses_locks or conflict.barred or conflict.collective:
         return Confidence.POSSIBLE
@@ -139,6 +141,8 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
         return Confidence.POSSIBLE  # look, then update: what was read is only a hint
     own = {(g.key, g.holds) for g in first.guards} ^ {(g.key, g.holds) for g in second.guards}
     apart = [g for g in (*first.guards, *second.guards) if (g.key, g.holds) in own and not g.loop]
+    if not conflict.sure and any(g.uniformity is Uniformity.DATA for g in (*first.guards, *second.guards)):
+        return Confidence.POSSIBLE  # the data may part the threads
     if apart or not conflict.sure:
         level = Confidence.LIKELY
     if any(g.uniformity is Uniformity.DATA for g in (*first.guards, *second.guards)):

@@ -356,10 +356,11 @@ class Calls(GroupCalls, ABC):
         if name in PRODUCTS and len(node.args) == 2:
             return self.operate("*", self.value(node.args[0]), self.value(node.args[1]))
         if (name in ("min", "max", "umin", "umax") or name in ("imin", "imax")) and len(node.args) == 2:
-            a, b = self.value(node.args[0]).number, self.value(node.args[1]).number
+            both = [self.value(node.args[0]), self.value(node.args[1])]
+            a, b = both[0].number, both[1].number
             if a is not None and b is not None:
                 return Value(self.math.least_and_most(name[-3:], a, b))
-            return DATA
+            return self.combined(both)
         if name in _REFERENCES or node.args and (name in IDENTITIES or f"std::{name}" in IDENTITIES):
             return self.value(node.args[0]) if node.args else UNKNOWN
         if name in ACCESSES:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from stitchcuda.analysis.kernel.arithmetic import COMPARISONS
+from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE
 from stitchcuda.analysis.kernel.lanes import ONE, Form, mask_where
 from stitchcuda.analysis.kernel.model import Guard, Uniformity
 from stitchcuda.analysis.kernel.state import BlockState
@@ -92,20 +92,22 @@ class Deciding(BlockState, ABC):
             spread = Uniformity.WARP
         else:
             spread = Uniformity.DATA if margin.unknown else Uniformity.THREAD
+        differing = [s for s in margin.symbols if s[0] == "~"]
+        guessed = spread is Uniformity.DATA and not any(s.startswith((LOADED, MAYBE)) for s in differing)
         site = self.site(node.span)
         opposite = -margin if exact else -margin - ONE
         first, second = repr(margin.terms), repr(opposite.terms)
         if exact:
             key = "==" + min(first, second)
-            met = Guard(site, key, True, spread, equal=margin)
-            return Decision(yes, no, (met,), (Guard(site, key, False, spread),))
+            met = Guard(site, key, True, spread, guessed=guessed, equal=margin)
+            return Decision(yes, no, (met,), (Guard(site, key, False, spread, guessed=guessed),))
         straight = first <= second
         key = min(first, second)
         return Decision(
             yes,
             no,
-            (Guard(site, key, straight, spread, margin),),
-            (Guard(site, key, not straight, spread, opposite),),
+            (Guard(site, key, straight, spread, margin, guessed=guessed),),
+            (Guard(site, key, not straight, spread, opposite, guessed=guessed),),
         )
 
     def _truth(self, node: ir.Expr, value: Value) -> Decision:

@@ -27,6 +27,7 @@ class Divergence:
     guard: Guard | None = None
     elsewhere: bool = False
     loop: bool = False  # they left a loop that holds the barrier
+    ends: bool = False  # those that pass by it meet no other barrier before they end
 
 
 def divergences(trace: KernelTrace) -> list[Divergence]:
@@ -35,7 +36,7 @@ def divergences(trace: KernelTrace) -> list[Divergence]:
     full = (1 << trace.block.threads) - 1
     found: dict[object, Divergence] = {}
     for barrier in barriers:
-        one = _of(barrier, barriers, full)
+        one = _of(barrier, barriers, full, trace)
         if one is None:
             continue
         known = found.get(barrier.site)
@@ -48,14 +49,19 @@ def _rank(one: Divergence) -> int:
     return list(Why).index(one.why) + (10 if one.elsewhere else 0)
 
 
-def _of(barrier: Barrier, barriers: list[Barrier], full: int) -> Divergence | None:
+def _of(barrier: Barrier, barriers: list[Barrier], full: int, trace: KernelTrace) -> Divergence | None:
     missing = barrier.alive & ~barrier.lanes
     if missing:
         elsewhere = any(b.lanes & barrier.lanes == 0 and b.lanes & missing == missing for b in barriers)
-        return Divergence(barrier, Why.LANES, None, elsewhere, bool(barrier.loops))
+        ends = not any(b.at > barrier.at and b.lanes & missing for b in barriers)
+        return Divergence(barrier, Why.LANES, None, elsewhere, bool(barrier.loops), ends)
     varying = [g for g in barrier.guards if g.uniformity is not Uniformity.BLOCK and g.leaves != "return"]
     if varying:
         guard = varying[-1]
+        if all(g.guessed for g in varying):
+            return Divergence(barrier, Why.LEFT, guard)
+        if not any(g.loop for g in varying) and _passers_end(barrier, varying, trace):
+            return Divergence(barrier, Why.LEFT, guard, ends=True)
         data = any(g.uniformity is Uniformity.DATA for g in varying)
         elsewhere = any(
             any(g.key == guard.key and g.holds != guard.holds for g in b.guards) for b in barriers if b is not barrier
@@ -67,3 +73,12 @@ def _of(barrier: Barrier, barriers: list[Barrier], full: int) -> Divergence | No
     if barrier.alive != full:
         return Divergence(barrier, Why.LEFT)
     return None
+
+
+def _passers_end(barrier: Barrier, varying: list[Guard], trace: KernelTrace) -> bool:
+    """All that the kernel does afterwards stands in the same branch: the threads that pass by it end, as after an early
+    return."""
+    sites = {g.site for g in varying}
+    if any(g.leaves for g in varying):
+        return False
+    return all(sites <= {g.site for g in event.guards} for event in trace.events[barrier.at + 1 :])

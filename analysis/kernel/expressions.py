@@ -167,7 +167,9 @@ class Expressions(Deciding, ABC):
         arrays = self.locations(base)
         pointers: list[Place] = []
         for array in arrays:
-            pointers.extend(self.load(array, base.span).places)
+            held = self.load(array, base.span).places
+            outside = self._beyond(array, by.number) if isinstance(array, Place) and array.dims else 0
+            pointers.extend(replace(p, outside=p.outside | outside) for p in held)
         if not arrays:
             pointers.extend(self.value(base).places)
         index = by.number
@@ -176,6 +178,15 @@ class Expressions(Deciding, ABC):
                 index = self.unknown_number(by.spread)
             out.append(self.stepped(pointer, index))
         return out
+
+    def _beyond(self, array: Place, index: Form | None) -> int:
+        """The lanes whose index is beyond a row, where a condition that is not known keeps such lanes away."""
+        extent, exact = array.dims[0].constant, index.exact if index is not None else None
+        if exact is None or not extent or isinstance(exact, int) or not self.kept_away():
+            return 0
+        if min(exact) >= 0 and max(exact) < extent:
+            return 0
+        return sum(1 << k for k, x in enumerate(exact) if not 0 <= x < extent)
 
     # ---------------------------------------------------------------------------------------------------------- values
 

@@ -150,14 +150,17 @@ class BlockState:
         elif place.offset is None:
             size = None  # nobody knows which part of the memory
         offset = place.offset if place.offset is not None else self.math.fresh("~")
+        lanes = self.active & ~place.outside
         if place.target.bytes is not None and size is not None:
-            self._check_bounds(offset, place.target.bytes - size)
+            lanes &= ~self._out_of_bounds(offset, place.target.bytes - size)
+        if not lanes:
+            return
         event = Access(
             len(self.events),
             self.site(span),
             place.target,
             mode,
-            self.active,
+            lanes,
             offset,
             size,
             tuple(self.guards),
@@ -174,16 +177,26 @@ class BlockState:
         if mode is not Mode.READ:
             self._written[place.target.name] = event.at
 
-    def _check_bounds(self, offset: Form, last: int) -> None:
-        if any(g.uniformity in (Uniformity.THREAD, Uniformity.DATA) for g in self.guards):
-            return
+    def _out_of_bounds(self, offset: Form, last: int) -> Mask:
+        """The lanes that would touch memory beyond an array's end: a condition that is not known keeps them away. When
+        there is none, the shape of the block is not the one that the kernel is written for."""
         exact = offset.exact
         if exact is None:
-            return
+            return 0
         if isinstance(exact, int):
-            self.outside |= not 0 <= exact <= last
-        elif min(exact) < 0 or max(exact) > last:
-            self.outside |= any(not 0 <= exact[k] <= last for k in lanes_of(self.active))
+            bad = 0 if 0 <= exact <= last else self.active
+        elif min(exact) >= 0 and max(exact) <= last:
+            return 0
+        else:
+            bad = sum(1 << k for k in lanes_of(self.active) if not 0 <= exact[k] <= last)
+        if bad and not self.kept_away():
+            self.outside = True
+            return 0
+        return bad
+
+    def kept_away(self) -> bool:
+        """Some lanes may not be here although the walk takes them along."""
+        return any(g.uniformity in (Uniformity.THREAD, Uniformity.DATA) for g in self.guards)
 
     def barrier(self, kind: BarrierKind, name: str, span: ir.Span, **more: object) -> None:
         if not self.active:
@@ -399,7 +412,7 @@ class BlockState:
         else:
             made = Cell(kind, owner.value if not owner.value.places else UNKNOWN, owner.lanes)
             if owner.value.number is not None:
-                made.value = UNKNOWN if owner.value.number.same_on(self.full) else DATA
+                made.value = Value(self.unknown_number(self.spread_of(owner.value), owner.value))
         if kind.dims:
             made.array, made.dims = True, self.dims(kind)
         return made

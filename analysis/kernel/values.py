@@ -42,6 +42,7 @@ class Place:
     dims: tuple[Form, ...] = ()
     field: str = ""
     volatile: bool = False
+    outside: Mask = 0  # lanes whose index into a row is beyond the row
 
     def moved(self, by: Form | None) -> Place:
         return replace(self, offset=None if by is None or self.offset is None else self.offset + by)

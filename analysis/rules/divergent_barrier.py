@@ -12,8 +12,8 @@ never: the block hangs, or threads meet at different barriers and see half-writt
 `blockIdx` and values loaded from one address are the same for a block; those on `threadIdx` and on what each thread loads
 are not.
 
-Threads that have returned before the barrier are not waited for on current GPUs; a barrier after `if (i >= n) return;` is
-reported as `possible` only.
+Threads that have ended are not waited for on current GPUs: a barrier after `if (i >= n) return;` is reported as `possible`
+only, and so is one under `if (i < n)` when nothing of the kernel comes after that branch.
 
 ## Example
 
@@ -84,7 +84,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
 def _level(one: Divergence, trace: KernelTrace, fixed: bool) -> Confidence:
     if one.why is Why.LEFT or one.elsewhere or trace.broken:
         return Confidence.POSSIBLE
-    if one.why is Why.LANES and fixed and not one.barrier.guards:
+    if one.why is Why.LANES and fixed and not one.barrier.guards and not one.ends:
         return Confidence.CERTAIN
     return Confidence.LIKELY
 
@@ -108,6 +108,8 @@ def _finding(given: KernelInput, one: Divergence, level: Confidence) -> Finding:
             what = "the condition around it depends on data that each thread loads for itself"
         case Why.LEFT:
             what = "some threads of the block may have returned before it"
+            if one.ends:
+                what = "threads for which the condition does not hold pass by it and end"
     related = [Related(one.guard.site, "this decides who reaches it")] if one.guard is not None else []
     related += [Related(site, "called from here") for site in reversed(barrier.calls)]
     return Finding(
