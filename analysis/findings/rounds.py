@@ -19,9 +19,11 @@ from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
+    Assign,
     Call,
     Declare,
     Expr,
+    Function,
     Loop,
     Name,
     Program,
@@ -116,26 +118,34 @@ def unchanging(first: Poly | None, later: Poly | None) -> bool:
 
 
 def measured(given: RuleInput, loop: Repeated) -> bool:
-    """A time is taken in the loop, or the loop does the same thing over and over between two that are."""
-    program = given.program
-    if any(_takes_time(program, node, set()) for node in walk(loop.statement)):
+    """A time is taken in the loop, or the loop does the same thing over and over in a function that takes times: it is
+    what is measured, or warms up for that."""
+    if any(_takes_time(given.program, node, set()) for node in walk(loop.statement)):
         return True
-    if not same_every_round(loop):
-        return False
-    block = loop.body.function.body
-    if block is None:
-        return False
-    spans = [n.span for n in _outside(block, loop.statement) if _takes_time(program, n, set())]
-    return any(s[0] < loop.statement.span[0] for s in spans) and any(s[1] > loop.statement.span[1] for s in spans)
+    return repeats_for_measuring(given.program, loop.body.function, loop.statement)
 
 
-def same_every_round(loop: Repeated) -> bool:
-    """The counter decides nothing in the body: each round repeats the one before, as in benchmarks."""
-    step = loop.statement.step
-    if step is None:
+def repeats_for_measuring(program: Program, function: Function, loop: Loop) -> bool:
+    """The loop does the same thing over and over, and elsewhere in its function times are taken."""
+    if function.body is None or not _same_every_round(loop):
         return False
-    counters = {n.name for n in walk(step) if isinstance(n, Name)}
-    return not any(isinstance(n, Name) and n.name in counters for n in walk(loop.statement.body))
+    return any(_takes_time(program, node, set()) for node in _outside(function.body, loop))
+
+
+def _same_every_round(loop: Loop) -> bool:
+    """The counter decides nothing in the body, and nothing is handed on from round to round: each repeats the one before,
+    as in benchmarks."""
+    if loop.step is None:
+        return False
+    counters = {n.name for n in walk(loop.step) if isinstance(n, Name)}
+    for node in walk(loop.body):
+        if isinstance(node, Name) and node.name in counters:
+            return False
+        if isinstance(node, Assign) and isinstance(node.target, Name):
+            return False
+        if isinstance(node, Call) and "swap" in callee_name(node).lower():
+            return False
+    return True
 
 
 def _outside(node: Stmt | Expr, loop: Loop) -> Iterator[Stmt | Expr]:

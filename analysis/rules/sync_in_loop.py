@@ -32,7 +32,8 @@ cudaStreamSynchronize(s);
 
 The fix moves the wait behind the loop. Results stay the same; an error of the device work is reported after the loop.
 The rule stays silent when the loop reads or writes shared or staging memory on the host, copies results back, frees,
-measures time, changes device, calls unknown code, needs the wait between streams, or its kernels print or assert.
+measures time, repeats the same thing to be measured or to warm up for it, changes device, calls unknown code, needs the
+wait between streams, or its kernels print or assert.
 
 ## References
 
@@ -45,6 +46,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
+from stitchcuda.analysis.findings.rounds import repeats_for_measuring
 from stitchcuda.analysis.findings.waits import (
     checked_next,
     device_work,
@@ -108,6 +110,8 @@ def _needless(given: RuleInput, wait: Op, work: int) -> bool:
     if not all(quiet(given.program, line, op) for op in pending):
         return False
     holder = given.program.functions[line.loops[wait.loop].site.function]
+    if repeats_for_measuring(given.program, holder, loop):
+        return False
     names = names_given(given, pending)
     if not span_is_plain(given.program, holder, loop.span, names):
         return False
