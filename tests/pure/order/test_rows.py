@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.program.ir import ApiKind
 
 from tests.pure.order.programs import run
 
@@ -208,6 +209,29 @@ def test_e2_a_wait_before_any_record_does_nothing() -> None:
         TWO + EVENT + "a<<<1, 1, 0, s>>>(x); cudaStreamWaitEvent(t, e); cudaEventRecord(e, s); c<<<1, 1, 0, t>>>(x);"
     )
     assert not r.ordered("a", "c")
+
+
+def test_e2_a_wait_knows_its_records() -> None:
+    r = run(
+        TWO
+        + EVENT
+        + "cudaStreamWaitEvent(t, e); a<<<1, 1, 0, s>>>(x); cudaEventRecord(e, s); cudaStreamWaitEvent(t, e);"
+    )
+    first, second = (op for op in r.timeline.ops if op.kind is ApiKind.EVENT_WAIT)
+    (record,) = (op for op in r.timeline.ops if op.kind is ApiKind.EVENT_RECORD)
+    (launch,) = (op for op in r.timeline.ops if op.kind is ApiKind.LAUNCH)
+    assert (first.records, first.awaited) == ((), 0)
+    assert second.records == (record.id,)
+    assert second.awaited == 1 << record.id | 1 << launch.id
+
+
+def test_e5_a_wait_on_the_own_stream_orders_nothing_new() -> None:
+    r = run(
+        TWO + EVENT + "a<<<1, 1, 0, s>>>(x); cudaEventRecord(e, s); cudaStreamWaitEvent(s, e); b<<<1, 1, 0, t>>>(x);"
+    )
+    (wait,) = (op for op in r.timeline.ops if op.kind is ApiKind.EVENT_WAIT)
+    assert wait.records and not wait.awaited
+    assert not r.ordered("a", "b")
 
 
 def test_e3_events_and_streams_know_their_device() -> None:
