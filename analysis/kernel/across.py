@@ -1,0 +1,134 @@
+"""What one block reads of what another block of the same launch has written."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from math import gcd
+
+from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
+from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, Buffer, KernelTrace, Memory, Mode
+from stitchcuda.analysis.program.ir import Site
+
+MOST_PAIRS = 2_000  # of accesses that are compared
+_BLOCK = "blockIdx."
+_OPAQUE = re.compile(r"[u~^]\S*\d+$")
+_ORDERING = (BarrierKind.FENCE, BarrierKind.GRID, BarrierKind.CLUSTER, BarrierKind.NAMED)
+_Key = tuple[tuple[Monomial, int], ...]
+
+
+def plain(access: Access, mode: Mode) -> bool:
+    """A plain access of global memory that surely is to its buffer."""
+    return (
+        access.mode is mode
+        and access.certain
+        and access.buffer.memory is Memory.GLOBAL
+        and not access.buffer.name.endswith("[]")
+    )
+
+
+def meets_other_block(write: Access, read: Access) -> bool:
+    """Some block reads an element that another block writes; False when that is not sure."""
+    if write.buffer != read.buffer or write.field != read.field or write.offset.unknown or read.offset.unknown:
+        return False
+    axes = [a for a in "xyz" if _coefficient(write.offset, a)]
+    if not axes or any(
+        "blockIdx" in s and not s.startswith(_BLOCK) for s in write.offset.symbols | read.offset.symbols
+    ):
+        return False
+    if not any(s.startswith(_BLOCK) for s in read.offset.symbols):
+        return not read.offset.symbols and _hits(write, read)  # one place, or a walk over all from the first on
+    if any(_OPAQUE.match(s) for g in read.guards if g.margin is not None for s in g.margin.symbols):
+        return False  # it may say where the part of the block ends
+    return any(_shifted(write, read, axis) or _mirrored(write, read, axis) for axis in axes)
+
+
+def _hits(write: Access, read: Access) -> bool:
+    """A fixed place is one of those that the blocks write."""
+    rest = [mono for mono, _ in write.offset.terms if mono and not any(s.startswith(_BLOCK) for s in mono)]
+    if rest:
+        return False  # `a[(i + 1) * n]` may leave the first row alone
+    steps = [c for mono, c in write.offset.terms if mono and isinstance(c, int)]
+    first = {dict(write.offset.at(lane)).get((), 0) for lane in lanes_of(write.lanes)}
+    wanted = {dict(read.offset.at(lane)).get((), 0) for lane in lanes_of(read.lanes)}
+    grain = gcd(*steps) if steps else 0
+    return bool(grain) and any((r - w) % grain == 0 and r >= w for r in wanted for w in first)
+
+
+def _coefficient(offset: Form, axis: str) -> dict[Monomial, int]:
+    """What an index grows by from one block to the next; empty when that is not the same for all lanes."""
+    name = _BLOCK + axis
+    out: dict[Monomial, int] = {}
+    for mono, c in offset.terms:
+        if name in mono:
+            if not isinstance(c, int) or mono.count(name) != 1:
+                return {}
+            rest = list(mono)
+            rest.remove(name)
+            out[tuple(rest)] = c
+    return out
+
+
+def _shifted(write: Access, read: Access, axis: str) -> bool:
+    """`a[i - 1]` after `a[i]`: one lane reads, in its block's neighbour, what another lane writes."""
+    step = _coefficient(write.offset, axis)
+    if step != _coefficient(read.offset, axis):
+        return False
+    written = {write.offset.at(lane) for lane in lanes_of(write.lanes)}
+    for lane in lanes_of(read.lanes):
+        key = read.offset.at(lane)
+        if key in written:
+            continue
+        if any(_moved(key, step, by) in written for by in (-1, 1)):
+            return True
+    return False
+
+
+def _moved(key: _Key, step: dict[Monomial, int], by: int) -> _Key:
+    terms = dict(key)
+    for mono, c in step.items():
+        terms[mono] = terms.get(mono, 0) + by * c
+    return tuple(sorted((mono, c) for mono, c in terms.items() if c))
+
+
+def _mirrored(write: Access, read: Access, axis: str) -> bool:
+    """`a[n - 1 - i]` after `a[i]`."""
+    step = _coefficient(write.offset, axis)
+    return bool(step) and {mono: -c for mono, c in step.items()} == _coefficient(read.offset, axis)
+
+
+def ordered_between(trace: KernelTrace, first: int, last: int) -> bool:
+    """A fence, or a barrier of more than the block, stands between two events."""
+    return any(
+        isinstance(event, Barrier) and event.kind in _ORDERING and event.scope != "block"
+        for event in trace.events[first + 1 : last]
+    )
+
+
+def barrier_between(trace: KernelTrace, first: int, last: int) -> Barrier | None:
+    """The last block barrier between two events."""
+    found = [e for e in trace.events[first + 1 : last] if isinstance(e, Barrier) and e.kind is BarrierKind.BLOCK]
+    return found[-1] if found else None
+
+
+def crossings(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
+    """Plain writes, each with the plain reads behind it that get to other blocks' elements. Of what a loop repeats with
+    the same index, the first write and the last read stand for all."""
+    writes: dict[Buffer, dict[tuple[Site, Form], Access]] = {}
+    for access in trace.accesses:
+        if plain(access, Mode.WRITE) and any(s.startswith(_BLOCK) for s in access.offset.symbols):
+            writes.setdefault(access.buffer, {}).setdefault((access.site, access.offset), access)
+    reads: dict[Buffer, dict[tuple[Site, Form], Access]] = {}
+    for access in trace.accesses:
+        if access.buffer in writes and plain(access, Mode.READ):
+            reads.setdefault(access.buffer, {})[access.site, access.offset] = access
+    pairs = 0
+    for buffer, found in reads.items():
+        for read in found.values():
+            for write in writes[buffer].values():
+                if write.at < read.at:
+                    pairs += 1
+                    if pairs > MOST_PAIRS:
+                        return
+                    if meets_other_block(write, read):
+                        yield write, read

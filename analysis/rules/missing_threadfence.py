@@ -1,0 +1,216 @@
+"""Data published to other blocks without a memory fence.
+
+## What
+
+A thread writes data to global memory and then tells other blocks that it is there: it takes a ticket with an atomic (the
+last block adds up what the others left), counts itself in at a hand-made barrier, or sets a flag that others poll. No
+`__threadfence()` stands between the two, and another block reads the data.
+
+## Why
+
+Writes of one thread may become visible to other blocks in another order than they were made (D5). The ticket can arrive
+before the data, and the last block then adds up old values. `__syncthreads()` orders memory within the block only, and
+atomics like `atomicAdd` are relaxed: they order nothing but themselves. `volatile` does not help either.
+
+## Example
+
+```cuda
+partial[blockIdx.x] = sum;
+unsigned done = atomicInc(&ticket, gridDim.x);
+if (done == gridDim.x - 1) total = addUp(partial);   // may miss what other blocks wrote
+```
+
+## Use instead
+
+```cuda
+partial[blockIdx.x] = sum;
+__threadfence();
+unsigned done = atomicInc(&ticket, gridDim.x);
+if (done == gridDim.x - 1) total = addUp(partial);
+```
+
+Or `cuda::atomic_ref` with `cuda::memory_order_acq_rel` at device scope, which needs no fence.
+
+## Fix safety
+
+The fix inserts `__threadfence()` before the statement that publishes. It cannot make a correct program wrong; it costs
+the thread a wait for its own writes.
+
+## References
+
+Ordering row D5. CUDA programming guide, "Memory Fence Functions".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from stitchcuda.analysis.findings import edits
+from stitchcuda.analysis.findings.finding import (
+    Confidence,
+    Finding,
+    Fix,
+    Group,
+    KernelInput,
+    KernelRule,
+    Related,
+    Severity,
+)
+from stitchcuda.analysis.findings.kernel_wording import called_from
+from stitchcuda.analysis.kernel.across import crossings, meets_other_block, ordered_between, plain
+from stitchcuda.analysis.kernel.conditions import Conditions
+from stitchcuda.analysis.kernel.model import Access, Guard, KernelTrace, Memory, Mode
+from stitchcuda.analysis.kernel.sharing import Grid
+from stitchcuda.analysis.kernel.spinning import polls
+from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
+from stitchcuda.analysis.program.ir import Site
+
+CODE = "missing-threadfence"
+_MOST = 60  # accesses that are compared
+
+
+@dataclass(frozen=True, slots=True)
+class _Publication:
+    """`data` is written, `signal` tells others, and `use` reads the data in another block."""
+
+    data: Access
+    signal: Access
+    use: Access
+
+
+def check(given: KernelInput) -> Iterator[Finding]:
+    traces = kernel_traces(given.program, given.kernel, given.sources)
+    conditions = Conditions(given.program)
+    found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken]
+    reported: set[Site] = set()
+    for position, findings in enumerate(found):
+        for site, finding in findings.items():
+            everywhere = all(site in other for other in found)
+            if site not in reported and (traces.fixed or everywhere and position == 0):
+                reported.add(site)
+                yield finding
+
+
+def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:
+    grid = Grid(traces, conditions, trace)
+    if all(grid.several(axis) is False for axis in "xyz"):
+        return {}
+    out: dict[Site, Finding] = {}
+    for published in (*_flags(trace, conditions), *_tickets(trace)):
+        if published.signal.site not in out:
+            out[published.signal.site] = _finding(given, published)
+    return out
+
+
+def _finding(given: KernelInput, published: _Publication) -> Finding:
+    data, signal, use = published.data, published.signal, published.use
+    how = f"`{signal.atomic}`" if signal.atomic else f"setting `{signal.buffer.name}`"
+    related = (
+        Related(data.site, f"`{data.buffer.name}` is written here"),
+        Related(use.site, f"another block reads `{use.buffer.name}` here"),
+        *called_from(signal.calls, signal.site),
+    )
+    fix = _fix(given, signal)
+    return Finding(
+        CODE,
+        Group.DEVICE,
+        Severity.ERROR,
+        Confidence.LIKELY,
+        signal.site,
+        f"{how} tells other blocks that `{data.buffer.name}` is written, with no `__threadfence()` before it: they may see "
+        "the signal and not the data",
+        related,
+        (fix,) if fix is not None else (),
+    )
+
+
+def _fix(given: KernelInput, signal: Access) -> Fix | None:
+    body = edits.body_of(given, signal.site.function)
+    around = edits.statements(body, signal.site.span) if body is not None else []
+    if body is None or not around:
+        return None
+    edit = edits.before(body, around[-1][0].span, ["__threadfence();"])
+    title = "Insert `__threadfence()` before it (the thread waits until its writes are visible to all blocks)"
+    return Fix(title, (edit,), preferred=True)
+
+
+# ------------------------------------------------------------------------------------------------------------ patterns
+
+
+def _tickets(trace: KernelTrace) -> Iterator[_Publication]:
+    """The last block to take a ticket goes on to read what all have written."""
+    tickets = [a for a in trace.accesses if _relaxed(a)]
+    if not tickets or trace.uses_locks:
+        return
+    for data, use in crossings(trace):
+        taken = [a for a in tickets if a.at < use.at and a.buffer != use.buffer]
+        if not taken or data.at > taken[-1].at or not _elected(taken[-1], use):
+            continue
+        if not ordered_between(trace, data.at, taken[-1].at):
+            yield _Publication(data, taken[-1], use)
+
+
+def _elected(ticket: Access, use: Access) -> bool:
+    """What is read stands under a condition that the ticket did not stand under."""
+    before = {(g.key, g.holds) for g in ticket.guards}
+    return any((g.key, g.holds) not in before and not g.loop for g in use.guards)
+
+
+def _flags(trace: KernelTrace, conditions: Conditions) -> Iterator[_Publication]:
+    """Others poll what is set."""
+    waits = polls(trace, conditions)
+    flags = {a.buffer for a in waits}
+    asked = {a.site for a in waits}
+    signals = [a for a in trace.accesses if a.buffer in flags and a.site not in asked and _sets(a)]
+    if not signals:
+        return
+    begin = min(a.at for a in waits)
+    for data, use in (*_swapped(trace), *crossings(trace), *_from_one(trace)):
+        signal = next((s for s in signals if s.at > data.at), None)
+        if signal is None or data.buffer in flags or use.at < begin:
+            continue
+        if not ordered_between(trace, data.at, signal.at):
+            yield _Publication(data, signal, use)
+
+
+def _swapped(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
+    """In a chain of blocks the read of what the block before has written comes first."""
+    reads = [a for a in trace.accesses if plain(a, Mode.READ)][:_MOST]
+    for data in [a for a in trace.accesses if plain(a, Mode.WRITE)][:_MOST]:
+        for use in reads:
+            if use.at < data.at and meets_other_block(data, use):
+                yield data, use
+
+
+def _from_one(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
+    """One block writes what all read."""
+    reads = [a for a in trace.accesses if plain(a, Mode.READ) and not any(map(_chooses, a.guards))][:_MOST]
+    for data in [a for a in trace.accesses if plain(a, Mode.WRITE) and any(map(_chooses, a.guards))][:_MOST]:
+        for use in reads:
+            if use.buffer == data.buffer and use.at > data.at:
+                yield data, use
+
+
+def _chooses(guard: Guard) -> bool:
+    """`blockIdx.x == 0`."""
+    return guard.holds and guard.equal is not None and any(s.startswith("blockIdx.") for s in guard.equal.symbols)
+
+
+def _relaxed(access: Access) -> bool:
+    """An atomic of CUDA C++, which orders nothing else."""
+    return access.mode is Mode.ATOMIC and access.buffer.memory is Memory.GLOBAL and access.atomic.startswith("atomic")
+
+
+def _sets(access: Access) -> bool:
+    return _relaxed(access) or plain(access, Mode.WRITE)
+
+
+RULE = KernelRule(
+    CODE,
+    Group.DEVICE,
+    Severity.ERROR,
+    "data is published to other blocks without a memory fence",
+    __doc__ or "",
+    check,
+)
