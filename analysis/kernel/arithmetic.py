@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import gcd
 
 from stitchcuda.analysis.kernel.lanes import (
+    ONE,
     ONE,
     WARP,
     ZERO,
@@ -34,7 +36,8 @@ class Arithmetic:
         self._fresh = 0
 
     def fresh(self, prefix: str) -> Form:
-        """A new symbol: prefix "~" differs between lanes, "^" between warps, "u" between blocks at most."""
+        """A new symbol: prefix "~" differs between lanes, "^" between warps, "u" between blocks at most, "<" is fixed when
+        the kernel is compiled."""
         self._fresh += 1
         return symbol(f"{prefix}{self._fresh}")
 
@@ -43,7 +46,9 @@ class Arithmetic:
         if known is None:
             uniform = a.same_on(self.full) and b.same_on(self.full)
             warp = uniform or a.same_on(self.full, WARP) and b.same_on(self.full, WARP)
-            known = self._opaque[op, a, b] = self.fresh("u" if uniform else "^" if warp else self._prefix(op, a, b))
+            fixed = uniform and all(x.startswith(("<", "sizeof(")) for x in a.symbols | b.symbols)
+            prefix = "<" if fixed else "u" if uniform else "^" if warp else self._prefix(op, a, b)
+            known = self._opaque[op, a, b] = self.fresh(prefix)
         return known
 
     def _prefix(self, op: str, a: Form, b: Form) -> str:
@@ -107,6 +112,7 @@ class Arithmetic:
 
     def sign(self, value: Form) -> tuple[int, int]:
         """The lanes in which it is certainly >= 0, and those in which it is certainly < 0."""
+        value = _grounded(value)
         exact = value.exact
         if isinstance(exact, int):
             return (self.full, 0) if exact >= 0 else (0, self.full)
@@ -133,6 +139,9 @@ class Arithmetic:
     def zero(self, value: Form) -> tuple[int, int]:
         """The lanes in which it is certainly 0, and those in which it certainly is not."""
         exact = value.exact
+        if exact is None and any(s.startswith("gridDim.") for s in value.symbols):
+            above, below = self.sign(value - ONE), self.sign(value)
+            return 0, above[0] | below[1]  # `blockIdx.x == gridDim.x` never holds
         if exact is not None:
             nonzero = self._nonzero(exact)
             return self.full & ~nonzero, nonzero
@@ -157,6 +166,35 @@ class Arithmetic:
             if x:
                 mask |= 1 << lane
         return mask
+
+
+def _grounded(value: Form) -> Form:
+    """A grid has more blocks than the index of any block: `gridDim.x` is `blockIdx.x + 1` and something more."""
+    for axis in "xyz":
+        size = (f"gridDim.{axis}",)
+        for mono, c in value.terms:
+            if mono == size:
+                more = Form((((f"blockIdx.{axis}",), c), ((), c)))
+                rest = Form((((f"gridDim.{axis}.more",), c),))
+                value = value - Form(((size, c),)) + form(dict(more.terms)) + rest
+    return value
+
+
+def in_step(margin: Form) -> bool:
+    """Its sign is the same in all lanes although its value is not: all that is unknown comes in multiples of a number,
+    and the lanes' own part stays within one multiple. `n / 256 * 256 - 256 * blockIdx.x - threadIdx.x > 0`."""
+    unit = 0
+    own: Coefficient = 0
+    for mono, c in margin.terms:
+        if not mono:
+            own = c
+        elif isinstance(c, int):
+            unit = gcd(unit, c)
+        else:
+            return False
+    if unit < 2 or isinstance(own, int) or margin.unknown:
+        return False
+    return len({x // unit for x in own}) == 1
 
 
 def _number(c: Coefficient) -> Form:

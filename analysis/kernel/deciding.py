@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE
+from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE, in_step
 from stitchcuda.analysis.kernel.lanes import ONE, Form, mask_where
 from stitchcuda.analysis.kernel.model import Guard, Uniformity
 from stitchcuda.analysis.kernel.state import BlockState
@@ -72,6 +72,9 @@ class Deciding(BlockState, ABC):
             if (left.places or right.places) and op in ("==", "!="):
                 return self._unknown(node, f"{op}@{node.span}", wider(left.spread, right.spread), op == "==")
             return self._unknown(node, f"{op}@{node.span}#{self.math.fresh('u')}", self._spread(left, right), True)
+        if self.looping and self.given:
+            # how often a loop goes round is for what is passed to decide; a branch is judged for all that may be passed
+            a, b = a.with_known(self.given), b.with_known(self.given)
         if op in ("==", "!="):
             difference = a - b
             same, other = self.math.zero(difference)
@@ -86,7 +89,7 @@ class Deciding(BlockState, ABC):
         if yes | no == self.active:
             return Decision(yes, no)
         open_lanes = self.active & ~yes & ~no
-        if margin.same_on(open_lanes):
+        if margin.same_on(open_lanes) or not exact and in_step(margin):
             spread = Uniformity.BLOCK
         elif margin.same_on(open_lanes, 32):
             spread = Uniformity.WARP

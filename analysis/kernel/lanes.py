@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias
 
 Coefficient: TypeAlias = int | tuple[int, ...]
@@ -51,6 +52,17 @@ class Form:
     @property
     def symbols(self) -> frozenset[str]:
         return frozenset(s for mono, _ in self.terms for s in mono)
+
+    def with_known(self, values: Mapping[str, int]) -> Form:
+        """The same number with the values of some symbols put in."""
+        if not self.symbols & values.keys():
+            return self
+        total = ZERO
+        for mono, c in self.terms:
+            kept = tuple(s for s in mono if s not in values)
+            factor = prod(values[s] for s in mono if s in values)
+            total = total + form({kept: pairwise(operator.mul, c, factor)})
+        return total
 
     def at(self, lane: int) -> Key:
         """Its value in one lane. Two lanes hold the same number if their keys are equal and the Form is not `unknown`."""

@@ -9,7 +9,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Launch, Program, Site
 
-Constant = int | float | bool | str | None
+_HOPS = 2  # calls through which a constant is followed
 Dim = tuple[int | None, int | None, int | None]
 
 
@@ -142,14 +142,14 @@ def _sees(program: Program, function: Function, kernel: Function) -> bool:
 class Constants:
     """Integers that are fixed in a function: literals, constants, and locals that are set once to one."""
 
-    def __init__(self, program: Program, function: Function) -> None:
+    def __init__(self, program: Program, function: Function, hops: int = 0) -> None:
+        self._hops = hops
         self._program = program
         self._function = function
         self._locals: dict[str, list[ir.Declare]] = {}
         self._written: set[str] = set()
         self._depth = 0
-        for param in function.params:
-            self._written.add(param.name)
+        self._params = {param.name: k for k, param in enumerate(function.params)}
         if function.body is not None:
             for node in ir.walk(function.body):
                 if isinstance(node, ir.Declare):
@@ -158,6 +158,8 @@ class Constants:
                     self._written.update(_roots(node.target))
                 elif isinstance(node, ir.AddressOf):
                     self._written.update(_roots(node.operand))
+        self._changed = frozenset(self._written)
+        self._written.update(self._params)
 
     def dim(self, node: ir.Expr | None) -> Dim:
         """A `dim3`, or an integer for its first number."""
@@ -195,6 +197,8 @@ class Constants:
                     if name in self._written or declared.init is None or declared.type.name in ("float", "double"):
                         return None
                     return self.integer(declared.init)
+                if name in self._params and name not in self._changed and name not in self._locals:
+                    return self._passed(name)
                 if name in self._written or name in self._locals:
                     return None
                 found = constant(self._program, self._function.path, name)
@@ -214,6 +218,21 @@ class Constants:
                 a, b = self.integer(left), self.integer(right)
                 return _apply(op, a, b) if a is not None and b is not None else None
         return None
+
+    def _passed(self, name: str) -> int | None:
+        """A parameter that every call gives the same constant."""
+        values: set[int | None] = set()
+        for uid in self._program.callers.get(self._function.uid, frozenset()):
+            caller = self._program.functions[uid]
+            if caller.body is None or self._hops > _HOPS:
+                return None
+            inner = Constants(self._program, caller, self._hops + 1)
+            for node in ir.walk(caller.body):
+                if not isinstance(node, ir.Call) or _kernel_name(node.callee) != self._function.name:
+                    continue
+                position = self._params[name]
+                values.add(inner.integer(node.args[position]) if position < len(node.args) else None)
+        return values.pop() if len(values) == 1 else None
 
     def _declared(self, name: str) -> ir.Declare | None:
         known = self._locals.get(name, ())

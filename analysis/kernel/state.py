@@ -89,6 +89,8 @@ class BlockState:
         self.visited: set[str] = set()
         self.lookups: dict[str, tuple[str, ...]] = {}
         self.uses_locks = False
+        self.given: dict[str, int] = {}  # parameters for which all launches that are seen pass this constant
+        self.looping = False  # the condition of a loop is being looked at
         self.outside = False
         self.left_early = False
         self.barrier_before: frozenset[ir.Span] = frozenset()

@@ -10,6 +10,7 @@ from stitchcuda.analysis.kernel.launches import Constants, KernelLaunch, launche
 from stitchcuda.analysis.kernel.model import BlockShape, KernelTrace
 from stitchcuda.analysis.kernel.walk import KernelWalk
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Program, Span
 
 MAX_THREADS = 1024
@@ -45,7 +46,7 @@ def walk_again(
 ) -> KernelTrace:
     """The same walk with a block barrier before each of these statements of the kernel."""
     binding = next((b for s, b in _cases(program, traces.function, traces.launches)[0] if s == trace.block), {})
-    return _walked(program, traces.function, sources, trace.block, binding, before)
+    return _walked(program, traces.function, sources, trace.block, binding, before, traces.launches)
 
 
 def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) -> KernelTraces:
@@ -53,7 +54,7 @@ def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) 
     cases, fixed = _cases(program, function, launches)
     traces: list[KernelTrace] = []
     for shape, binding in cases:
-        trace = _walked(program, function, sources, shape, binding, frozenset())
+        trace = _walked(program, function, sources, shape, binding, frozenset(), launches)
         traces.append(trace)
         if not fixed and sum(not t.outside for t in traces) >= 2:
             break
@@ -72,9 +73,11 @@ def _walked(
     shape: BlockShape,
     binding: Binding,
     before: frozenset[Span],
+    launches: tuple[KernelLaunch, ...],
 ) -> KernelTrace:
     walk = KernelWalk(program, sources, shape)
     walk.barrier_before = before
+    walk.given = _given(function, launches)
     walk.kernel(function, dict(binding))
     seen = walk.visited.union(*walk.lookups.values()) if walk.lookups else walk.visited
     return KernelTrace(
@@ -109,12 +112,24 @@ def _cases(
 
 
 def _binding(function: Function, launch: KernelLaunch) -> Binding:
+    """What the launch fixes: template parameters, by name."""
     out: Binding = {}
     for name, value in zip(function.template, launch.template, strict=False):
         if isinstance(value, int):
             out[name] = number(value)
         elif isinstance(value, ir.TypeRef):
             out[name] = value
+    return out
+
+
+def _given(function: Function, launches: tuple[KernelLaunch, ...]) -> dict[str, int]:
+    """Integer parameters for which every launch passes the same constant."""
+    out: dict[str, int] = {}
+    for position, param in enumerate(function.params):
+        values = {launch.args[position] if position < len(launch.args) else None for launch in launches}
+        value = values.pop() if len(values) == 1 else None
+        if value is not None and not param.type.pointer and is_scalar(param.type):
+            out[param.name] = value
     return out
 
 

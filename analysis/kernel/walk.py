@@ -221,7 +221,9 @@ class KernelWalk(Calls):
                 self.loops[-1] = (site, rounds)
                 decision = Decision(self.active, 0)
                 if node.condition is not None and (node.form != "do" or rounds):
+                    self.looping = True
                     decision = self.decide(node.condition)
+                    self.looping = False
                 elif node.condition is None and node.form == "range":
                     guard = Guard(site, f"range {site.span}", True, Uniformity.BLOCK, None, True)
                     decision = Decision(0, 0, (guard,), (replace(guard, holds=False),))

@@ -58,7 +58,7 @@ from stitchcuda.analysis.findings.finding import (
 )
 from stitchcuda.analysis.kernel.divergence import Divergence, Why, divergences
 from stitchcuda.analysis.kernel.lanes import lanes_of
-from stitchcuda.analysis.kernel.model import KernelTrace
+from stitchcuda.analysis.kernel.model import Guard, KernelTrace, Uniformity
 from stitchcuda.analysis.kernel.trace import kernel_traces
 from stitchcuda.analysis.program.ir import Site
 
@@ -78,15 +78,34 @@ def check(given: KernelInput) -> Iterator[Finding]:
             if site not in best or _RANK[level] > _RANK[best[site].confidence]:
                 best[site] = _finding(given, one, level)
     needed = 1 if traces.fixed else len(traces.traces)
-    yield from (finding for site, finding in best.items() if counts[site] >= needed)
+    told: set[Site] = set()
+    for site, finding in best.items():
+        reason = finding.related[0].site if finding.related else site
+        if counts[site] >= needed and reason not in told:  # one finding for all barriers under one condition
+            told.add(reason)
+            yield finding
 
 
 def _level(one: Divergence, trace: KernelTrace, fixed: bool) -> Confidence:
     if one.why is Why.LEFT or one.elsewhere or trace.broken:
         return Confidence.POSSIBLE
+    if one.why is Why.DATA and not fixed or any(_by_template(g) for g in one.barrier.guards):
+        return Confidence.POSSIBLE
+    if one.why is Why.THREAD and one.loop and one.guard is not None and not _bounded(one.guard):
+        return Confidence.POSSIBLE  # the bound may be a multiple of the block
     if one.why is Why.LANES and fixed and not one.barrier.guards and not one.ends:
         return Confidence.CERTAIN
     return Confidence.LIKELY
+
+
+def _by_template(guard: Guard) -> bool:
+    """A branch that the compiler takes: what is not instantiated does not matter."""
+    return guard.uniformity is Uniformity.BLOCK and ("'<" in guard.key or "'sizeof(" in guard.key)
+
+
+def _bounded(guard: Guard) -> bool:
+    symbols = guard.margin.symbols if guard.margin is not None else frozenset({""})
+    return all(s.startswith(("blockIdx.", "gridDim.")) for s in symbols)
 
 
 def _finding(given: KernelInput, one: Divergence, level: Confidence) -> Finding:
