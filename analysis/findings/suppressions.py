@@ -15,7 +15,7 @@ from stitchcuda.analysis.program.ir import Span
 _MARK = re.compile(rb"\bstitchcuda:\s*ignore([\w-]*)(?:[ \t]*\[([^\]\n]*)\])?")
 _C = re.compile(
     rb"(?P<comment>//(?:\\\r?\n|[^\r\n])*|/\*.*?(?:\*/|\Z))"
-    rb'|R"(?P<fence>[^()\\\s]{0,16})\(.*?\)(?P=fence)"'
+    rb'|R"(?P<fence>[^()\\\s]{0,16})\(.*?(?:\)(?P=fence)"|\Z)'
     rb'|"(?:\\.|[^"\\\r\n])*"'
     rb"|(?<![0-9A-Za-z_])(?:u8|[uUL])?'(?:\\.|[^'\\\r\n])*'",
     re.DOTALL,
@@ -28,7 +28,7 @@ _PYTHON = re.compile(
     rb"|'(?:\\.|[^'\\\r\n])*'",
     re.DOTALL,
 )
-_MARKS = re.compile(rb"^(?:[/*#!<\s]|\r\n)*$")  # what a comment begins with
+_MARKS = re.compile(rb"^[/*#!<\s]*$")  # what a comment begins with
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,13 +82,13 @@ class _Lines:
     def alone(self, first: int, last: int) -> bool:
         return not self.code[self.starts[first] : self.ends[last]].strip()
 
-    def next_code(self, number: int) -> int:
-        """The next line that is no comment; a blank line ends the search."""
+    def next_code(self, number: int) -> list[int]:
+        """The next line that is no comment, if any; a blank line ends the search."""
         for later in range(number, len(self.starts)):
             span = slice(self.starts[later], self.ends[later])
             if self.code[span].strip() or not self.text[span].strip():
-                return later
-        return number
+                return [later]
+        return []
 
 
 def _comments(text: bytes, python: bool, offset: int = 0) -> Iterator[Span]:
@@ -123,7 +123,7 @@ def _in_comment(text: bytes, span: Span, lines: _Lines) -> Iterator[Suppression]
         first, last = lines.at(span[0]), lines.at(span[1])
         covers = set(range(first, last + 1))
         if lines.alone(first, last):
-            covers.add(lines.next_code(last + 1))
+            covers.update(lines.next_code(last + 1))
         rest = re.split(rb"\*/|[\r\n]", comment[match.end() :], maxsplit=1)[0]
         mark = (span[0] + match.start(), span[0] + match.end())
         whole = begins and len(marks) == 1 and b"\n" not in comment
