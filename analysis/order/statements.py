@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate
+from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate, short
 from stitchcuda.analysis.order.calls import Calls
 from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.state import State, differences, merge
@@ -13,6 +13,7 @@ from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Ref
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt
 
+ALIKE_CASES = 4  # cases of a `switch` that differ in template arguments only and are followed
 MAX_ENTERED = 32  # groups of paths times cases of a `switch`
 
 
@@ -340,10 +341,11 @@ class Statements(Calls):
             has_default = any(not c.labels for c in stmt.cases)
             frame.breaks.append([])
             flowing: list[State] = []
-            waiting = {k: state.copy() for k in starts}
+            waiting = {k: state.copy() for k in self._told_apart(stmt, starts)}
             for k, case in enumerate(stmt.cases):
                 if k in waiting:
                     entered = waiting[k]
+                    self._entered_at(stmt, subject, k, entered)
                     if len(starts) > 1:
                         text = f"{key_of(subject)} case {k}"
                         entered.conditions = (*entered.conditions, Condition(self.site(case.span), text, True))
@@ -360,11 +362,55 @@ class Statements(Calls):
             out += ended
         return self.join(out, keep=False)
 
+    def _told_apart(self, stmt: ir.Switch, starts: list[int]) -> list[int]:
+        """Of many cases that call the same functions, with other template arguments only, the first few: each is followed
+        into everything that it calls, and so are those that it holds."""
+        if len(starts) <= ALIKE_CASES:
+            return starts
+        kept: list[int] = []
+        seen: dict[str, int] = {}
+        for k in starts:
+            body = stmt.cases[k].body
+            calls = [n for s in body for n in ir.walk(s) if isinstance(n, ir.Call | ir.Launch | ir.Api)]
+            shape = " ".join(_shape(s.expr) if isinstance(s, ir.Evaluate) else type(s).__name__ for s in body)
+            alone = not calls or not all(isinstance(n, ir.Call) for n in calls) or not self._leads_on(calls)
+            seen[shape] = seen.get(shape, 0) + 1
+            if alone or seen[shape] <= ALIKE_CASES:
+                kept.append(k)
+        if len(kept) < len(starts):
+            self.cut(stmt.span, "cases that differ in template arguments only: the first ones stand for all")
+        return kept
+
+    def _leads_on(self, calls: list[ir.Expr | Stmt]) -> bool:
+        """Whether one of the calls reaches CUDA."""
+        names = [n.callee.name for n in calls if isinstance(n, ir.Call) and isinstance(n.callee, ir.Name)]
+        found = (u for name in names for u in self.program.by_name.get(name.rpartition("::")[2], ()))
+        return any(u in self.program.reaches_cuda for u in found)
+
+    def _is_case(self, subject: Value, label: Expr, state: State) -> str:
+        return short(f"{key_of(subject)}=={key_of(self.evaluate(label, state))}")
+
+    def _entered_at(self, stmt: ir.Switch, subject: Value, entered: int, state: State) -> None:
+        """Which case was taken is known when the same is asked again."""
+        if isinstance(subject, Num) and subject.value.constant is not None:
+            return
+        for k, case in enumerate(stmt.cases):
+            for label in case.labels:
+                if k != entered or len(case.labels) == 1:
+                    state.facts[self._is_case(subject, label, state)] = k == entered
+
     def _case_starts(self, stmt: ir.Switch, subject: Value, state: State) -> list[int]:
         """The cases at which execution can enter."""
         known = subject.value.constant if isinstance(subject, Num) else None
         if known is None:
-            return list(range(len(stmt.cases)))
+            open_ones = []
+            for k, case in enumerate(stmt.cases):
+                facts = [state.facts.get(self._is_case(subject, label, state)) for label in case.labels]
+                if True in facts:
+                    return [k]
+                if not facts or None in facts:
+                    open_ones.append(k)
+            return open_ones
         default = [k for k, c in enumerate(stmt.cases) if not c.labels]
         for k, case in enumerate(stmt.cases):
             for label in case.labels:
