@@ -21,9 +21,9 @@ def same_stream_where_they_meet(timeline: Timeline, a: Op, b: Op, clash: Conflic
     if not _family(first, second):
         return False
     one, other = timeline.buffers[clash.first.buffer], timeline.buffers[clash.second.buffer]
-    if one.site is not None and (one.site, one.calls) == (other.site, other.calls):
-        if _follow(first.instance, one.instance, second.instance, other.instance):
-            return True
+    one_family = one.site is not None and (one.site, one.calls) == (other.site, other.calls)
+    if one_family and _follow(first.instance, one.instance, second.instance, other.instance):
+        return True
     if one.id != other.id or len(first.instance) != 1:
         return False
     return _chunks(first.instance[0], clash.first.range, second.instance[0], clash.second.range)

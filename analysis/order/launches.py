@@ -14,6 +14,7 @@ from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Launched, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
     SIZES,
+    Closure,
     Code,
     Either,
     Handle,
@@ -28,7 +29,7 @@ from stitchcuda.analysis.order.values import (
     options_of,
 )
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.effects import KernelEffects, ParamEffect, kernel_effects
+from stitchcuda.analysis.program.effects import Functor, KernelEffects, ParamEffect, kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Expr
 
 _WITH_ATTRIBUTES = ("cudaLaunchKernelEx", "cuLaunchKernelEx")  # one of them makes the launch cooperative
@@ -114,8 +115,13 @@ class Launches(Expressions):
             return name, self._anything(args, state), (), False
         function = self.program.functions[uids[0]]
         self.executed.add(function.uid)
-        effects = kernel_effects(self.program, function.uid)
+        functors = {p.name: a for p, a in zip(function.params, args, strict=False) if isinstance(a, Closure)}
+        held = {name: self._captured(functor, state) for name, functor in functors.items()}
+        bound = {name: Functor(f.node, tuple(held[name])) for name, f in functors.items()}
+        effects = kernel_effects(self.program, function.uid, bound)
         values: dict[str, Poly] = {}
+        for param_name, members in held.items():
+            values |= {f"{param_name}.{member}": v.value for member, v in members.items() if isinstance(v, Num)}
         for axis, part in zip("xyz", grid, strict=False):
             if isinstance(part, Num):
                 values[f"gridDim.{axis}"] = part.value
@@ -136,6 +142,11 @@ class Launches(Expressions):
         accesses += self._symbols(effects, function.path)
         sure = len(uids) == 1 and not effects.calls_unknown
         return name or function.name, merge_accesses(accesses), tuple(unknown), sure
+
+    def _captured(self, functor: Closure, state: State) -> dict[str, Value]:
+        """What a lambda holds of what stands around it."""
+        loaded = {name: self.load(state, place) for name, place in functor.scope}
+        return {**loaded, **dict(functor.copies)}
 
     def _kernels(self, kernel: Value, count: int) -> list[str]:
         """The kernels that a value with so many arguments may mean, the nearest definitions first."""
@@ -197,6 +208,9 @@ class Launches(Expressions):
                 if step == "[]":
                     if isinstance(value, Pointer):
                         following += [v for path, v in state.below(value.place) if path]
+                    continue
+                if isinstance(value, Closure):
+                    following += options_of(self._captured(value, state).get(step, Unknown("")))
                     continue
                 place = value.place if isinstance(value, Struct) else self.pointed(value, state)
                 if place is not None:

@@ -6,6 +6,7 @@ A parameter may have several entries: one for each member it reaches and each wa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.symbolic import ONE, Poly
@@ -13,7 +14,7 @@ from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
 from stitchcuda.analysis.program.device.environment import environment_of, is_scalar
 from stitchcuda.analysis.program.device.values import Touch, larger, smaller
 from stitchcuda.analysis.program.device.walk import DeviceWalk
-from stitchcuda.analysis.program.ir import Function, Param, Program
+from stitchcuda.analysis.program.ir import Function, Lambda, Param, Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,14 @@ class KernelEffects:
 
 
 @dataclass(frozen=True, slots=True)
+class Functor:
+    """A lambda that a launch gives to a kernel's parameter. What it captured counts as members of the parameter."""
+
+    function: Lambda
+    captured: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class _Used:
     """What a kernel's effects were computed from, besides its own text: device functions and what names meant."""
 
@@ -68,13 +77,18 @@ _cache: dict[tuple[str, str, str], tuple[_Used, KernelEffects]] = {}
 _CACHE_LIMIT = 20_000
 
 
-def kernel_effects(program: Program, kernel_uid: str) -> KernelEffects:
-    """Effects of the kernel; for one that is only declared, what its parameter types allow."""
+def kernel_effects(program: Program, kernel_uid: str, functors: Mapping[str, Functor] | None = None) -> KernelEffects:
+    """Effects of the kernel; for one that is only declared, what its parameter types allow. `functors`: lambdas by the
+    parameter that receives them."""
     function = program.functions.get(kernel_uid)
     if function is None:
         return _UNKNOWN_KERNEL
     if function.body is None:
         return _declared_only(program, function)
+    if functors:  # each launch has its own
+        walk = DeviceWalk(program)
+        walk.kernel(function, {name: (f.function, f.captured) for name, f in functors.items()})
+        return _summarise(function, walk)
     key = (kernel_uid, function.digest, environment_of(program).stamp)
     known = _cache.get(key) if function.digest else None
     if known is not None and known[0].still_holds(program):

@@ -227,7 +227,8 @@ class DeviceCalls(DeviceExpressions, ABC):
         frame = self._frames[-1]
         if len(frame.scopes) > 40 or len(self._frames) > DEPTH:
             return UNKNOWN
-        scope: dict[str, int | tuple[Location, ...]] = {
+        scope: dict[str, int | tuple[Location, ...]] = {**self.captured.get(id(function), {})}
+        scope |= {
             p.name: self._new_cell(p.type, values[k] if k < len(values) else UNKNOWN)
             for k, p in enumerate(function.params)
         }

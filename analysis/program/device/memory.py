@@ -78,6 +78,7 @@ class DeviceMemory:
         self.incomplete = False
         self.visited: set[str] = set()
         self.lookups: dict[str, tuple[str, ...]] = {}  # names of functions asked for, and what they meant
+        self.captured: dict[int, dict[str, int]] = {}  # by lambda that a launch supplies: cells of what it captured
         self._store: dict[int, Value] = {}
         self._cells: list[Cell] = []
         self._fields: dict[int, dict[str, int]] = {}  # cell of a struct -> cells of its members

@@ -7,7 +7,7 @@ assumed to pass them. Behind a condition on memory content or on a parameter it 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stitchcuda.analysis.order.symbolic import symbol
@@ -27,11 +27,19 @@ from stitchcuda.analysis.program.device.values import (
 
 
 class DeviceWalk(DeviceCalls):
-    def kernel(self, function: ir.Function) -> None:
+    def kernel(
+        self, function: ir.Function, functors: Mapping[str, tuple[ir.Lambda, tuple[str, ...]]] | None = None
+    ) -> None:
+        """`functors`: lambdas by the parameter that receives them, with the names that they captured."""
         self.visited.add(function.uid)
         scope: dict[str, int | tuple[Location, ...]] = {}
         for param in function.params:
-            scope[param.name] = self._new_cell(param.type, self._parameter(param))
+            value = self._parameter(param)
+            if functors is not None and param.name in functors:
+                given, captured = functors[param.name]
+                value = Value(function=given)
+                self.captured[id(given)] = {name: self._captured(param, name) for name in captured}
+            scope[param.name] = self._new_cell(param.type, value)
         self._frames.append(Frame(function, [scope], UNKNOWN))
         try:
             assert function.body is not None
@@ -40,6 +48,10 @@ class DeviceWalk(DeviceCalls):
             self.incomplete = self.calls_unknown = True
         finally:
             self._frames.pop()
+
+    def _captured(self, param: ir.Param, name: str) -> int:
+        held = Value(number=symbol(f"{param.name}.{name}"), places=frozenset({Place(f"p:{param.name}", name)}))
+        return self._new_cell(ir.TypeRef(""), held)
 
     def _statement(self, node: ir.Stmt) -> Exit:
         self._step()
