@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED, MAYBE, Arithmetic
-from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, number, per_lane, select, symbol
+from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, mask_where, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
     Barrier,
@@ -25,6 +25,7 @@ from stitchcuda.analysis.kernel.values import (
     DATA,
     UNKNOWN,
     Cell,
+    Decision,
     Location,
     Place,
     Value,
@@ -253,6 +254,10 @@ class BlockState:
             return value
         merged: Form | None = None
         spread = wider(value.spread, other.spread, Uniformity.THREAD)
+        if value.decision is not None or other.decision is not None:
+            first, second = self._as_decision(value), self._as_decision(other)
+            if first is not None and second is not None:
+                return Value(spread=spread, decision=first.where(lanes, second))
         if value.number is not None and other.number is not None:
             merged = select(lanes, value.number, other.number, self.width)
         elif value.number is not None and other == UNKNOWN:
@@ -269,6 +274,15 @@ class BlockState:
             value.record or other.record,
             None,
         )
+
+    def _as_decision(self, value: Value) -> Decision | None:
+        if value.decision is not None:
+            return value.decision
+        exact = value.number.exact if value.number is not None else None
+        if exact is None:
+            return None
+        yes = mask_where(exact, self.width)
+        return Decision(yes, self.full & ~yes)
 
     def _one_place(self, lanes: Mask, a: tuple[Place, ...], b: tuple[Place, ...]) -> tuple[Place, ...]:
         """Pointers into one buffer at different offsets stay one pointer."""

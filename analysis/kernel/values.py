@@ -75,6 +75,15 @@ class Decision:
     when_true: tuple[Guard, ...] = ()
     when_false: tuple[Guard, ...] = ()
 
+    def where(self, lanes: Mask, other: Decision) -> Decision:
+        """This one in some lanes, the other elsewhere."""
+        return Decision(
+            self.yes & lanes | other.yes & ~lanes,
+            self.no & lanes | other.no & ~lanes,
+            (*self.when_true, *other.when_true),
+            (*self.when_false, *other.when_false),
+        )
+
     def negated(self) -> Decision:
         return Decision(self.no, self.yes, self.when_false, self.when_true)
 

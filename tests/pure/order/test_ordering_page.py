@@ -15,6 +15,7 @@ TESTS = (
     ROOT / "tests" / "pure" / "order" / "test_capture_rows.py",
     ROOT / "tests" / "pure" / "order" / "test_execution.py",
     ROOT / "tests" / "pure" / "cupy" / "test_cupy_fixtures.py",
+    ROOT / "tests" / "pure" / "kernel" / "test_rows.py",
 )
 ROWS = {row: (status.strip(), tests) for row, status, tests in ROW.findall((ROOT / "docs" / "ordering.md").read_text())}
 IMPLEMENTED = sorted(row for row, (status, _) in ROWS.items() if status.startswith("implemented"))

@@ -1,0 +1,172 @@
+"""The ordering rows about barriers inside kernels: one test a statement of a row in docs/ordering.md."""
+
+from __future__ import annotations
+
+import pytest
+from tests.pure.kernel.findings import found, shown
+
+LAUNCH = "void run(float* a, float* b, int n, int m) { k<<<64, 128>>>(a, b, n, m); }\n"
+
+
+def kernel(body: str, launch: str = LAUNCH) -> str:
+    return f"__global__ void k(float* a, float* b, int n, int m) {{\n  __shared__ float s[128];\n{body}\n}}\n{launch}"
+
+
+def test_d1_what_another_thread_wrote_needs_a_barrier() -> None:
+    assert found(kernel("  s[threadIdx.x] = a[threadIdx.x];\n  b[threadIdx.x] = s[127 - threadIdx.x];")) == [
+        ("missing-syncthreads", "certain", 4)
+    ]
+    fine = "  s[threadIdx.x] = a[threadIdx.x];\n  __syncthreads();\n  b[threadIdx.x] = s[127 - threadIdx.x];"
+    assert shown(kernel(fine)) == []
+
+
+def test_d1_the_next_round_must_not_overwrite_what_is_read() -> None:
+    loop = """  for (int i = 0; i < m; ++i) {{
+    s[threadIdx.x] = a[i * 128 + threadIdx.x];
+    __syncthreads();
+    b[i * 128 + threadIdx.x] = s[127 - threadIdx.x];
+    {}
+  }}"""
+    assert found(kernel(loop.format(""))) == [("missing-syncthreads", "certain", 4)]
+    assert shown(kernel(loop.format("__syncthreads();"))) == []
+
+
+def test_d1_two_buffers_need_one_barrier_a_round() -> None:
+    text = """  __shared__ float p[2][128];
+  for (int i = 0; i < m; ++i) {
+    p[i & 1][threadIdx.x] = a[i * 128 + threadIdx.x];
+    __syncthreads();
+    b[i * 128 + threadIdx.x] = p[i & 1][127 - threadIdx.x];
+  }"""
+    assert shown(kernel(text)) == []
+    assert shown(kernel(text.replace("i & 1", "0"))) == ["missing-syncthreads"]
+
+
+@pytest.mark.parametrize(
+    "index",
+    ["threadIdx.x", "threadIdx.x ^ 0", "(threadIdx.x + 128) % 128", "threadIdx.x / 32 * 32 + threadIdx.x % 32"],
+)
+def test_d1_an_element_of_its_own_needs_no_barrier(index: str) -> None:
+    assert shown(kernel(f"  s[threadIdx.x] = a[threadIdx.x];\n  b[threadIdx.x] = s[{index}];")) == []
+
+
+def test_d1_the_halves_of_a_tree_are_disjoint() -> None:
+    text = """  s[threadIdx.x] = a[threadIdx.x];
+  __syncthreads();
+  for (int h = blockDim.x / 2; h > 0; h >>= 1) {
+    if (threadIdx.x < h) s[threadIdx.x] += s[threadIdx.x + h];
+    __syncthreads();
+  }
+  if (threadIdx.x == 0) b[blockIdx.x] = s[0];"""
+    assert shown(kernel(text)) == []
+    assert shown(kernel(text.replace("    __syncthreads();\n  }", "  }"))) == ["missing-syncthreads"]
+
+
+def test_d1_other_barriers_of_the_block_count() -> None:
+    for barrier in ("asm volatile(\"bar.sync 0;\");", "__syncthreads_or(0);", "cooperative_groups::this_thread_block().sync();"):
+        text = f"  s[threadIdx.x] = a[threadIdx.x];\n  {barrier}\n  b[threadIdx.x] = s[127 - threadIdx.x];"
+        assert shown(kernel(text)) == []
+
+
+def test_d1_a_barrier_in_the_other_branch_does_not_help() -> None:
+    text = """  s[threadIdx.x] = a[threadIdx.x];
+  if (m) { __syncthreads(); b[threadIdx.x] = s[127 - threadIdx.x]; }
+  else { b[threadIdx.x] = s[126 - threadIdx.x % 64]; }"""
+    assert found(kernel(text)) == [("missing-syncthreads", "likely", 5)]
+
+
+def test_d1_an_unknown_shape_is_not_certain() -> None:
+    text = "  s[threadIdx.x] = a[threadIdx.x];\n  b[threadIdx.x] = s[127 - threadIdx.x];"
+    launch = "void run(float* a, float* b, int n, int m) { k<<<64, m>>>(a, b, n, m); }\n"
+    assert found(kernel(text, launch)) == [("missing-syncthreads", "likely", 4)]
+
+
+def test_d1_atomics_on_both_sides_need_none() -> None:
+    text = "  atomicAdd(&s[threadIdx.x % 8], 1.0f);\n  atomicAdd(&s[threadIdx.x % 4], 1.0f);"
+    assert shown(kernel(text)) == []
+
+
+def test_d2_some_threads_do_not_come() -> None:
+    text = "  if (threadIdx.x < 40) { __syncthreads(); a[threadIdx.x] = 1; }\n  __syncthreads();"
+    assert found(kernel(text)) == [("divergent-barrier", "certain", 3)]
+
+
+@pytest.mark.parametrize("condition", ["blockIdx.x < 3", "n > m", "a[blockIdx.x] > 0", "blockDim.x > 64", "threadIdx.x < 128"])
+def test_d2_uniform_conditions_are_fine(condition: str) -> None:
+    text = f"  if ({condition}) {{ __syncthreads(); a[threadIdx.x] = 1; }}\n  __syncthreads();"
+    assert shown(kernel(text)) == []
+
+
+def test_d2_a_scalar_that_was_shared_is_uniform() -> None:
+    text = """  __shared__ int go;
+  if (threadIdx.x == 0) go = a[0] > 0;
+  __syncthreads();
+  while (go) {
+    __syncthreads();
+    if (threadIdx.x == 0) go = a[blockIdx.x] > 1;
+    __syncthreads();
+  }"""
+    assert shown(kernel(text)) == []
+
+
+def test_d2_what_each_thread_loads_is_not_uniform() -> None:
+    text = "  if (a[threadIdx.x] > 0) { __syncthreads(); }\n  __syncthreads();"
+    assert found(kernel(text)) == [("divergent-barrier", "likely", 3)]
+
+
+def test_d2_an_early_return_is_tolerated() -> None:
+    text = "  int i = blockIdx.x * blockDim.x + threadIdx.x;\n  if (i >= n) return;\n  __syncthreads();\n  a[i] = 1;"
+    assert found(kernel(text)) == [("divergent-barrier", "possible", 5)]
+
+
+def test_d2_a_loop_is_left_after_different_rounds() -> None:
+    text = "  for (int i = threadIdx.x; i < 200; i += blockDim.x) { a[i] = 1; __syncthreads(); }\n  b[threadIdx.x] = 1;"
+    assert [f[:2] for f in found(kernel(text))] == [("divergent-barrier", "likely")]
+    assert shown(kernel(text.replace("200", "256"))) == []
+
+
+def test_d3_exchange_within_a_warp_needs_syncwarp() -> None:
+    text = "  s[threadIdx.x] = a[threadIdx.x];\n  {}\n  b[threadIdx.x] = s[threadIdx.x ^ 1];"
+    assert found(kernel(text.replace("{}", ""))) == [("missing-syncwarp", "likely", 5)]
+    assert shown(kernel(text.replace("{}", "__syncwarp();"))) == []
+    assert shown(kernel(text.replace("{}", "__syncthreads();"))) == []
+
+
+def test_d3_code_from_before_volta_is_possible_only() -> None:
+    text = kernel("  s[threadIdx.x] = a[threadIdx.x];\n  b[threadIdx.x] = s[threadIdx.x ^ 1];")
+    assert found(text.replace("__shared__ float", "__shared__ volatile float")) == [("missing-syncwarp", "possible", 4)]
+
+
+def test_d3_a_tile_is_smaller_than_a_warp() -> None:
+    text = """  auto tile = cooperative_groups::tiled_partition<8>(cooperative_groups::this_thread_block());
+  s[threadIdx.x] = a[threadIdx.x];
+  tile.sync();
+  b[threadIdx.x] = s[threadIdx.x ^ 4];"""
+    assert shown(kernel(text)) == []
+    assert shown(kernel(text.replace("^ 4", "^ 8"))) == ["missing-syncwarp"]
+
+
+def test_d4_a_copy_is_waited_for_by_who_issued_it() -> None:
+    text = """  __pipeline_memcpy_async(&s[threadIdx.x], &a[threadIdx.x], sizeof(float));
+  __pipeline_commit();
+  {}
+  __syncthreads();
+  b[threadIdx.x] = s[127 - threadIdx.x];"""
+    assert found(kernel(text.replace("{}", ""))) == [("missing-async-wait", "certain", 7)]
+    assert shown(kernel(text.replace("{}", "__pipeline_wait_prior(1);"))) == ["missing-async-wait"]
+    assert shown(kernel(text.replace("{}", "__pipeline_wait_prior(0);"))) == []
+
+
+def test_d4_after_the_wait_comes_the_barrier() -> None:
+    text = """  __pipeline_memcpy_async(&s[threadIdx.x], &a[threadIdx.x], sizeof(float));
+  __pipeline_commit();
+  __syncthreads();
+  __pipeline_wait_prior(0);
+  b[threadIdx.x] = s[127 - threadIdx.x];"""
+    assert shown(kernel(text)) == ["missing-syncthreads"]
+
+
+def test_d6_what_one_thread_initialises_is_published_by_a_barrier() -> None:
+    text = "  __shared__ int c;\n  if (threadIdx.x == 0) c = 0;\n  {}\n  atomicAdd(&c, 1);"
+    assert found(kernel(text.replace("{}", ""))) == [("missing-syncthreads", "certain", 6)]
+    assert shown(kernel(text.replace("{}", "__syncthreads();"))) == []
