@@ -85,6 +85,20 @@ class Conditions:
             )
         return known
 
+    def place(self, function: str, target: ir.Expr) -> ir.Expr:
+        """The element that a reference or pointer was declared with: `float& cell = grid[k];`."""
+        pointer = isinstance(target, ir.Deref)
+        name = target.operand if isinstance(target, ir.Deref) else target
+        if not isinstance(name, ir.Name):
+            return target
+        for node in self.nodes(function):
+            if isinstance(node, ir.Declare) and node.name == name.name and node.init is not None:
+                if pointer and isinstance(node.init, ir.AddressOf):
+                    return node.init.operand
+                if node.type.reference:
+                    return node.init
+        return target
+
     def ingredients(self, function: str, value: ir.Expr) -> Ingredients:
         """What a value is computed from, through the variables that it names."""
         sources = self._written_from(function)

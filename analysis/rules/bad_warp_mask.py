@@ -154,11 +154,11 @@ def _faults(conditions: Conditions, traces: KernelTraces, trace: KernelTrace) ->
             guessed = not traces.fixed and trace.block.y > 1  # other blocks of the same size have other warps
             yield replace(known, level=Confidence.POSSIBLE) if guessed else known
             continue
-        for guard in call.guards:
-            level = _level(conditions, traces, guard)
-            if level is not None and not _paired(call, guard, calls):
-                yield _Fault(call, masks[0], guard=guard, level=level)
-                break
+        split = [(level, g) for g in call.guards if (level := _level(conditions, traces, g)) is not None]
+        split = [(level, g) for level, g in split if not _paired(call, g, calls)]
+        if split:
+            level, guard = next((s for s in split if s[0] is not Confidence.POSSIBLE), split[0])
+            yield _Fault(call, masks[0], guard=guard, level=level)
 
 
 def _masks(call: Barrier, threads: int) -> tuple[int, ...] | None:

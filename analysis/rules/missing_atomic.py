@@ -98,8 +98,8 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
     for access in trace.accesses:
         if access.mode is not Mode.WRITE or access.site in out:
             continue
-        if any(call.function == access.site.function for call in access.calls):
-            continue  # a function that calls itself, or one of the same name
+        if any(_calls_itself(given, conditions, call) for call in access.calls):
+            continue  # or what is called has the same name and is something else
         spelled = _spelling(given, access)
         text = written(given.program, given.sources, access.site, 400)
         if redefined(given.sources.get(access.site.path, b"")) & words(text):
@@ -130,6 +130,14 @@ def _finding(given: KernelInput, access: Access, update: Update, shared: Sharing
     )
 
 
+def _calls_itself(given: KernelInput, conditions: Conditions, call: Site) -> bool:
+    name = given.program.functions[call.function].name
+    return any(
+        isinstance(n, ir.Call) and n.span == call.span and called_name(n) == name
+        for n in conditions.nodes(call.function)
+    )
+
+
 def _spelling(given: KernelInput, access: Access) -> Spelling:
     site = access.site
     return lambda part: written(given.program, given.sources, Site(site.function, site.path, part.span), 200)
@@ -147,7 +155,7 @@ def _level(conditions: Conditions, access: Access, update: Update, shared: Shari
 
 def _level_by_index(conditions: Conditions, access: Access, update: Update) -> Confidence | None:
     """Equal data meet in one place, unless the indexes are known to be different: a permutation, a list of places."""
-    index = update.node.target
+    index = conditions.place(access.site.function, update.node.target)
     while isinstance(index, ir.Member):
         index = index.base
     if not isinstance(index, ir.Index):
