@@ -236,6 +236,25 @@ class Captures(Transfers):
             Fault(kind, op.site, op.api or op.kernel, op.calls, op.conditions, op.id, begin, stream, other, sure)
         )
 
+    def watch_library(self, name: str, expr: ir.Call, state: State) -> None:
+        """thrust algorithms allocate, and wait for their stream: neither can be captured (O9)."""
+        if not state.order.captures or not name.startswith("thrust::") or not expr.args:
+            return
+        words = {n.name.rsplit("::", 1)[-1] for n in ir.walk(expr.args[0]) if isinstance(n, ir.Name | ir.Member)}
+        capture = state.order.captures[-1]
+        if words & {"par", "device"}:
+            fault = Fault(
+                FaultKind.NOT_CAPTURABLE,
+                self.site(expr.span),
+                name,
+                self.frame.calls,
+                state.conditions,
+                begin=capture.begin,
+                stream=capture.origin,
+                certain=capture.sure and self.thread == 0,
+            )
+            self.faults.append(fault)
+
     # ------------------------------------------------------------------------------------------------------- questions
 
     def capture_status(self, expr: ir.Api, state: State) -> Value:

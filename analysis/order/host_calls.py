@@ -111,6 +111,7 @@ class HostCalls(Containers):
 
     def _library(self, name: str, expr: ir.Call, state: State) -> list[Outcome]:
         bare = name.removeprefix("::").removeprefix("std::")
+        self.watch_library(name, expr, state)
         short_name = plain(name)
         if short_name in host_library.ENDS:
             for a in expr.args:

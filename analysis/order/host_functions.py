@@ -11,6 +11,7 @@ from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.places import ANYWHERE
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.timeline import (
     Access,
     Certainty,
@@ -165,7 +166,7 @@ class HostFunctions(Captures):
     def _range(self, place: Place) -> Range:
         """The part of an object that a place is: a field of a record, or an element."""
         where = self.touched_range(place)
-        return where if where != ANYWHERE or not place.path else Range(member=member_path(place))
+        return where if where != ANYWHERE or not place.path else Range(ZERO, member=member_path(place))
 
     def synchronised(self, place: Place) -> bool:
         type = self.names.resolve(self.bound_type(self.type_of(place)))

@@ -444,7 +444,7 @@ class Places(Clocks):
             if element is not None and element.constant is not None:
                 return Range(first * element, element, None, Shape.WHOLE)
         if any(isinstance(step, str) for step in place.path):  # a field of one record
-            return Range(member=tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path))
+            return Range(ZERO, member=tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path))
         return Range()
 
     def host_access(

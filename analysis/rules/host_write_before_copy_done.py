@@ -88,7 +88,8 @@ def _read_first(line: Timeline, race: Race) -> bool:
 def _finding(given: RuleInput, race: Race) -> Finding:
     line = given.timeline
     level = race.confidence
-    if race.buffer.memory not in _ASYNCHRONOUS_MEMORY or signals(given, race):
+    pageable = race.buffer.memory not in _ASYNCHRONOUS_MEMORY and race.earlier.kind is not ApiKind.HOST_FUNC
+    if pageable or signals(given, race):
         level = Confidence.POSSIBLE  # C6; C12
     first = race.conflict.first.mode
     message = (
