@@ -11,9 +11,7 @@ from stitchcuda.analysis.order.clocks import STOPWATCHES
 from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.foregone import Foregone
 from stitchcuda.analysis.order.methods import Methods
-from stitchcuda.analysis.order.names import (
-    plain,
-)
+from stitchcuda.analysis.order.names import SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -57,8 +55,9 @@ class Calls(Methods):
             functions = self._resolve(callee.name, len(expr.args))
             if functions:
                 return self.invoke(functions, self._own(functions[0]), expr, state, callee.template)
-            record = self.names.record(TypeRef(callee.name))
-            if record is not None:  # `T(args)` that the frontend could not tell from a call
+            named = self.names.resolve(TypeRef(callee.name))
+            owner = named is not None and plain(named.name) in SMART_POINTERS
+            if owner or self.names.record(named) is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
         return self.call_value(self.evaluate(callee, state), expr, state)

@@ -136,7 +136,8 @@ class Containers(Operations):
         element = self.names.resolve(pointee_of_container(self.objects[obj].type))
         nested = element is not None and not element.pointer and plain(element.name) in CONTAINERS
         record = self.names.record(element) is not None
-        if element is not None and (nested or record) and (name == "emplace_back" or not args):
+        listed = len(args) == 1 and isinstance(args[0], ir.InitList)
+        if element is not None and (nested or record) and (name == "emplace_back" or not args or listed):
             self.construct(place, element, args, state, span)
         else:
             for a in args[:1]:

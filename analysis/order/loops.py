@@ -349,6 +349,10 @@ class Loops(Statements):
                 return True
             case ir.Api(kind=kind):
                 return kind is not ir.ApiKind.NEUTRAL
+            case ir.Construct(type=type) | ir.New(type=type) | ir.Declare(type=type) if self._constructs(type):
+                return True
+            case ir.Call(callee=ir.Name(template=given)) if any(self._constructs(t) for t in given):
+                return True  # `make_unique<Stream>()`
             case ir.Call(callee=ir.Name(name=name)) | ir.Call(callee=ir.Member(name=name)):
                 uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
                 if not uids and isinstance(node.callee, ir.Name):
@@ -357,6 +361,16 @@ class Loops(Statements):
             case ir.Call():
                 return True
         return False
+
+    def _constructs(self, type: ir.TypeRef | Expr) -> bool:
+        """A class, or a container or owner of one, whose constructors do CUDA work."""
+        if isinstance(type, ir.Name):
+            type = ir.TypeRef(type.name)
+        named = self.names.resolve(type) if isinstance(type, ir.TypeRef) else None
+        if named is None or named.pointer:
+            return False
+        uids = self.program.by_name.get(named.name.rsplit("::", 1)[-1], ())
+        return any(u in self.program.reaches_cuda for u in uids) or any(self._constructs(a) for a in named.args)
 
     @cached_property
     def _host_loops(self) -> dict[int, bool]:

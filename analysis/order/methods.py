@@ -16,6 +16,7 @@ from stitchcuda.analysis.order.values import (
     Closure,
     Code,
     Either,
+    Handle,
     Instance,
     Place,
     Pointer,
@@ -94,7 +95,7 @@ class Methods(Summaries):
         if isinstance(value, Struct):
             target = value.place
         type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
-        inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer)
+        inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer | Handle)
         if type is not None and (inferred or plain(type.name) in SMART_POINTERS) and place is not None:
             result = self.smart_pointer_method(state, place, callee.name, expr.args)
             if result is not None:
