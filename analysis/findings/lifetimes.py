@@ -33,15 +33,43 @@ def _apart(line: Timeline, stale: Stale) -> bool:
 
 def _confidence(line: Timeline, stale: Stale) -> Confidence:
     """Certain when every path that leads to the call released it before."""
-    if not stale.certain:
-        return Confidence.POSSIBLE
+    if not stale.certain or (stale.again and _family(stale.how) != _family(stale.released.how)):
+        return Confidence.POSSIBLE  # host memory is released as such: the paths do not fit together
     if stale.released.sure:
         return Confidence.CERTAIN if _touches(line, stale) else Confidence.LIKELY
+    if _in_another_round(line, stale):
+        return Confidence.POSSIBLE  # what lets the loop go on may say that nothing was released
     known = {_decision(c) for c in stale.released.conditions}
     own = [c for c in stale.conditions if _decision(c) not in known]
     return (
         Confidence.POSSIBLE if own else Confidence.LIKELY
     )  # under a condition of its own: that both hold is not proved
+
+
+def _family(how: str) -> str:
+    """Releases that may be meant for the same memory."""
+    name = how.rsplit("::", 1)[-1]
+    if name.startswith(("cudaFreeHost", "cuMemFreeHost")):
+        return "pinned"
+    return "device" if name.startswith(("cuda", "cu")) else "host"
+
+
+def _in_another_round(line: Timeline, stale: Stale) -> bool:
+    """The release was made in an earlier round of a loop that both stand in."""
+    if stale.op is None or stale.released.op is None:
+        return False
+    one, other = line.ops[stale.released.op], line.ops[stale.op]
+    pairs = zip(_loops(line, one.loop), one.iteration, _loops(line, other.loop), other.iteration, strict=False)
+    return any(a == b and i != j for a, i, b, j in pairs)
+
+
+def _loops(line: Timeline, loop: int | None) -> list[int]:
+    """The loops around, outermost first."""
+    found: list[int] = []
+    while loop is not None:
+        found.insert(0, loop)
+        loop = line.loops[loop].parent
+    return found
 
 
 def _decision(condition: Condition) -> tuple[object, ...]:

@@ -377,7 +377,7 @@ class Owner:
         nodes = list(walk(condition))
         if any(isinstance(n, Call | Api | Assign | Launch) for n in nodes):
             return [path.copy()], [path]
-        shape = _shape(condition)
+        shape = shape_of(condition)
         known = path.facts.get(shape)
         if known is not None:
             return ([path], []) if known[0] else ([], [path])
@@ -459,7 +459,7 @@ def flowing(expr: Expr) -> Iterator[str]:
                 yield from flowing(arg)
 
 
-def _shape(expr: Expr) -> str:
+def shape_of(expr: Expr) -> str:
     """An expression without its positions."""
     parts = []
     for node in walk(expr):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing
+from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing, shape_of
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -285,11 +285,26 @@ class _Walker:
         self._breaks.append([])
         paths = [p for p in paths if self.owner.visit(stmt.subject, p)]
         flowing: list[Path] = []
-        for case in stmt.cases:
-            flowing = self._statements(case.body, [*flowing, *(p.copy() for p in paths)])
+        subject = shape_of(stmt.subject)
+        names = frozenset(n.name for n in walk(stmt.subject) if isinstance(n, Name))
+        questions = [[f"{subject}=={shape_of(label)}" for label in case.labels] for case in stmt.cases]
+        for k, case in enumerate(stmt.cases):
+            for path in paths:
+                answers = [path.facts.get(q, (None, names))[0] for q in questions[k]]
+                elsewhere = any(
+                    path.facts.get(q, (None, names))[0] for j, qs in enumerate(questions) if j != k for q in qs
+                )
+                if elsewhere or (answers and not any(a is not False for a in answers)):
+                    continue
+                entered = path.copy()
+                for j, asked in enumerate(questions):
+                    if j != k or len(asked) == 1:
+                        entered.facts.update({q: (j == k, names) for q in asked})
+                flowing.append(entered)
+            flowing = self._statements(case.body, flowing)
         out = flowing + self._breaks.pop()
         if all(case.labels for case in stmt.cases):
-            out += paths
+            out += [p for p in paths if not any(p.facts.get(q, (None, names))[0] for qs in questions for q in qs)]
         return self._merged(out)
 
     def _preprocessor(self, stmt: PreprocIf, paths: list[Path]) -> list[Path]:

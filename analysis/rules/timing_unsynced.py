@@ -59,7 +59,7 @@ from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site
 CODE = "timing-unsynced"
 _TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, ApiKind.COPY})
 # words by which programs say that the time of asking is what they measure
-_ON_PURPOSE = re.compile(r"launch|overhead|enqueue|submi[ts]|issue|dispatch|async|cpu", re.IGNORECASE)
+_ON_PURPOSE = re.compile(r"launch|overhead|enqueue|submi[ts]|issue|dispatch|async|cpu|calls?_?time", re.IGNORECASE)
 
 _SAID = re.compile(
     r"\benqueu|overhead|submission|without (sync|wait)|(launch|dispatch|issue)[ _-](time|latency|rate|cost|throughput)|"
