@@ -24,6 +24,7 @@ from stitchcuda.analysis.program.ir import (
     Declare,
     Expr,
     Function,
+    Launch,
     Loop,
     Name,
     Program,
@@ -138,14 +139,20 @@ def _same_every_round(loop: Loop) -> bool:
     if loop.step is None:
         return False
     counters = {n.name for n in walk(loop.step) if isinstance(n, Name)}
+    given: set[str] = set()  # what launches and calls are given
+    changed: set[str] = set()
     for node in walk(loop.body):
         if isinstance(node, Name) and node.name in counters:
             return False
         if isinstance(node, Assign) and isinstance(node.target, Name):
+            changed.add(node.target.name)
+        elif isinstance(node, Call) and "swap" in callee_name(node).lower():
             return False
-        if isinstance(node, Call) and "swap" in callee_name(node).lower():
-            return False
-    return True
+        elif isinstance(node, (Launch, Call)):
+            given.update(n.name for a in node.args for n in walk(a) if isinstance(n, Name))
+        elif isinstance(node, Api):
+            given.update(n.name for _, a in node.roles for n in walk(a) if isinstance(n, Name))
+    return not given & changed
 
 
 def _outside(node: Stmt | Expr, loop: Loop) -> Iterator[Stmt | Expr]:

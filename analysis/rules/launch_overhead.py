@@ -50,7 +50,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.findings.rounds import Repeated, measured, repeated_loops
+from stitchcuda.analysis.findings.rounds import Repeated, always, measured, repeated_loops
 from stitchcuda.analysis.findings.waits import callee_name, last_name
 from stitchcuda.analysis.order.timeline import Op
 from stitchcuda.analysis.program.ir import (
@@ -84,6 +84,8 @@ def check(given: RuleInput) -> Iterator[Finding]:
         info = line.loops[loop.id]
         if info.trip is not None and info.trip.constant is not None and info.trip.constant < _ROUNDS:
             continue
+        if _halves(loop.statement):
+            continue
         launches = [op for op in loop.rounds[-1] if op.kind is ApiKind.LAUNCH]
         if not launches or not all(_harmless(op, loop) for ops in loop.rounds for op in ops):
             continue
@@ -99,7 +101,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
 
 def _harmless(op: Op, loop: Repeated) -> bool:
     """A launch of the loop's own, or a fill of a few bytes."""
-    if len(op.iteration) != loop.depth or op.graph is not None:
+    if len(op.iteration) != loop.depth or op.graph is not None or not always(loop, op):
         return False
     if op.kind is ApiKind.MEMSET:
         size = op.bytes.constant if op.bytes is not None else None
@@ -141,10 +143,15 @@ def _counted(loop: Loop) -> bool:
     """`k < 9` with steps of one, or a value that is halved or doubled."""
     if loop.form != "for" or not isinstance(loop.step, Assign):
         return False
-    if loop.step.op in (">>", "<<", "/", "*"):
+    if _halves(loop):
         return True
     bounds = [_number(n.right) for n in walk(loop.condition) if isinstance(n, Binary)] if loop.condition else []
     return bool(bounds) and all(b is not None and abs(b) <= _STEPS for b in bounds)
+
+
+def _halves(loop: Loop) -> bool:
+    """The counter is halved or doubled: however far it goes, the rounds are few."""
+    return isinstance(loop.step, Assign) and loop.step.op in (">>", "<<", "/", "*")
 
 
 def _number(expr: Expr) -> int | None:
