@@ -22,6 +22,7 @@ def signals(given: RuleInput, race: Race) -> bool:
     functions = [given.program.functions[uid] for uid in given.program.by_name.get(name, ())]
     texts = [given.sources[f.path][f.base : f.base + f.span[1]] for f in functions if f.path in given.sources]
     size = race.buffer.size.constant if race.buffer.size is not None else None
-    if size is not None and size <= SCALAR:
+    field = bool(race.conflict.second.range.member)  # one field of a record
+    if field or (size is not None and size <= SCALAR):
         return not texts or any(_WATCHES.search(text) for text in texts)
     return any(b"volatile" in text for text in texts)
