@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, KernelInput, Related, Severity
 from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
-from stitchcuda.analysis.kernel.divergence import divergences
+from stitchcuda.analysis.kernel.divergence import Why, divergences
 from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, walk_again
@@ -16,8 +16,8 @@ from stitchcuda.analysis.program.ir import Site, Span
 
 _RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 _VERB = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates", Mode.ASYNC_WRITE: "copies into"}
-_MOST = 12  # findings of one kernel
-_TRIES = 4  # places for a barrier that are tried
+_MOST = 6  # findings of one kernel
+_TRIES = 5  # places for a barrier that are tried
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Gap:
     conflict: Conflict
     others: tuple[Conflict, ...]
     level: Confidence
-    before: Span | None = None  # the statement of the kernel before which a barrier closes the gap
+    before: Site | None = None  # the statement before which a barrier closes the gap
 
     @property
     def key(self) -> tuple[Site, Site]:
@@ -76,21 +76,20 @@ def _one_a_place(given: KernelInput, kept: list[Gap]) -> list[Gap]:
 def _block_gaps(given: KernelInput, traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
     """Barriers are put in one by one, each where it closes the first gap that is left, and the kernel is walked again."""
     left = _sorted(traces, trace, [c for c in conflicts(trace) if not c.warp_only])
-    missed = {d.barrier.site for d in divergences(trace)}
-    put: frozenset[Span] = frozenset()
-    body = edits.body_of(given, given.kernel)
+    missed = _missed(trace)
+    put: frozenset[tuple[str, Span]] = frozenset()
     for _ in range(_MOST):
-        if not left or body is None or _level(traces, trace, left[0]) is Confidence.POSSIBLE:
+        if not left or _level(traces, trace, left[0]) is Confidence.POSSIBLE:
             break
         first = left[0]
-        mended = _mended(given, body, traces, trace, first, put, missed)
+        mended = _mended(given, traces, trace, first, put, missed)
         if mended is None:
             break
-        span, after = mended
-        put |= {span}
+        place, after = mended
+        put |= {(place.function, place.span)}
         keys = {(c.earlier.site, c.later.site) for c in after if not c.barred}
         others = [c for c in left[1:] if (c.earlier.site, c.later.site) not in keys]
-        yield Gap(first, tuple(others), _level(traces, trace, first), span)
+        yield Gap(first, tuple(others), _level(traces, trace, first), place)
         left = _sorted(traces, trace, [c for c in after if not c.warp_only and not c.barred])
     yield from _stabbed(traces, trace, left)
 
@@ -197,59 +196,58 @@ def gap_finding(given: KernelInput, gap: Gap, code: str, severity: Severity, bar
 def barrier_fix(given: KernelInput, gap: Gap, statement: str, title: str) -> Fix | None:
     """A barrier before a statement that all threads reach together, where the walk found the gap closed by it and no
     barrier that some threads miss."""
-    body = edits.body_of(given, given.kernel)
+    body = edits.body_of(given, gap.before.function) if gap.before is not None else None
     if body is None or gap.before is None:
         return None
-    return Fix(title, (edits.before(body, gap.before, [statement]),), preferred=True)
+    return Fix(title, (edits.before(body, gap.before.span, [statement]),), preferred=True)
 
 
 def _mended(
     given: KernelInput,
-    body: edits.Body,
     traces: KernelTraces,
     trace: KernelTrace,
     conflict: Conflict,
-    put: frozenset[Span],
+    put: frozenset[tuple[str, Span]],
     missed: set[Site],
-) -> tuple[Span, list[Conflict]] | None:
+) -> tuple[Site, list[Conflict]] | None:
     """A statement before which a barrier separates the two accesses, the place next to the later one first, and the
     conflicts that are left then."""
     key = (conflict.earlier.site, conflict.later.site)
-    tried: set[Span] = set()
-    for span in _places(body, given.kernel, conflict):
-        if span in tried or span in put:
+    tried: set[Site] = set()
+    for place in _places(given, conflict):
+        if place in tried or (place.function, place.span) in put:
             continue
-        tried.add(span)
+        tried.add(place)
         if len(tried) > _TRIES:
             return None
-        again = walk_again(given.program, traces, trace, given.sources, put | {span})
-        if {d.barrier.site for d in divergences(again)} - missed:
+        again = walk_again(given.program, traces, trace, given.sources, put | {(place.function, place.span)})
+        if _missed(again) - missed:
             continue
         after = conflicts(again)
         if not any((c.earlier.site, c.later.site) == key and not c.barred and not c.warp_only for c in after):
-            return span, after
+            return place, after
     return None
 
 
-def _places(body: edits.Body, kernel: str, conflict: Conflict) -> Iterator[Span]:
-    """Statements of the kernel before which a barrier may close the gap."""
-    later = _in_kernel(kernel, conflict.later)
-    earlier = _in_kernel(kernel, conflict.earlier)
-    for span in (later, earlier):
-        if span is None:
-            continue
-        around = edits.statements(body, span)
-        if span is later:
-            yield from (s.span for s, _ in reversed(around))
-            continue
-        for statement, parent in reversed(around):
-            siblings = list(getattr(parent, "body", ()))
-            following = [s for s in siblings if s.span[0] >= statement.span[1]]
-            if following:
-                yield following[0].span
+def _missed(trace: KernelTrace) -> set[Site]:
+    """Barriers that threads of the block miss which have not ended."""
+    return {d.barrier.site for d in divergences(trace) if d.why is not Why.LEFT}
 
 
-def _in_kernel(kernel: str, access: Access) -> Span | None:
-    if access.site.function == kernel:
-        return access.site.span
-    return access.calls[0].span if access.calls and access.calls[0].function == kernel else None
+def _places(given: KernelInput, conflict: Conflict) -> Iterator[Site]:
+    """Statements before which a barrier may close the gap: in the function of the accesses, then in the kernel."""
+    for access in (conflict.later, conflict.earlier):
+        sites = [access.site]
+        if access.site.function != given.kernel:
+            sites += [site for site in access.calls if site.function == given.kernel][-1:]
+        for site in sites:
+            body = edits.body_of(given, site.function)
+            if body is None:
+                continue
+            for statement, parent in reversed(edits.statements(body, site.span)):
+                if access is conflict.later:
+                    yield Site(site.function, site.path, statement.span)
+                    continue
+                following = [s for s in getattr(parent, "body", ()) if s.span[0] >= statement.span[1]]
+                if following:
+                    yield Site(site.function, site.path, following[0].span)

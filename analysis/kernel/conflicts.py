@@ -41,7 +41,7 @@ class Conflict:
     warp_only: bool
     sure: bool = True
     barred: bool = False
-    collective: bool = False  # a shuffle or vote of the warp stands between them
+    collective: bool = False  # a shuffle or vote of the warp, or a fence, stands between them
 
 
 @dataclass(slots=True)
@@ -91,7 +91,7 @@ class _Search:
                 self._access(event, event.mode)
             elif event.kind in SEPARATING:
                 self._barrier(event)
-            elif event.kind in (BarrierKind.WARP, BarrierKind.COLLECTIVE):
+            elif event.kind in (BarrierKind.WARP, BarrierKind.COLLECTIVE, BarrierKind.FENCE):
                 self.meetings.append(event)
             elif event.kind is BarrierKind.COMMIT:
                 commits += 1
@@ -221,6 +221,8 @@ class _Search:
         if barred is None:
             self.finished.add(pair)
             return
+        if _one_lane(earlier, later, first, second):
+            return
         collective = False
         if within:
             for meeting in self.meetings:
@@ -286,6 +288,16 @@ def _stands(barrier: Barrier, earlier: Access, later: Access) -> bool | None:
     return False if exclusive(barrier.guards, given) else None
 
 
+def _one_lane(earlier: Access, later: Access, first: int, second: int) -> bool:
+    """Both stand under one equality, `t == k`, that no two lanes meet."""
+    wanted = {g.key: g.equal for g in earlier.guards if g.equal is not None and g.holds}
+    for guard in later.guards:
+        equal = wanted.get(guard.key) if guard.holds else None
+        if equal is not None and not equal.unknown and equal.at(first) != equal.at(second):
+            return True
+    return False
+
+
 def _meets(meeting: Barrier, first: int, second: int) -> bool:
     width = meeting.width or WARP
     if first // width != second // width or not (meeting.lanes >> first & 1 and meeting.lanes >> second & 1):
@@ -337,4 +349,4 @@ def _granules(trace: KernelTrace) -> dict[Buffer, int]:
             for value in (exact,) if isinstance(exact, int) else exact[:64]:
                 grain = gcd(grain, value)
         out[access.buffer] = grain
-    return {b: (g if g > 0 else 0) for b, g in out.items()}
+    return {b: (max(0, g)) for b, g in out.items()}

@@ -94,7 +94,7 @@ class BlockState:
         self.looping = False  # the condition of a loop is being looked at
         self.outside = False
         self.left_early = False
-        self.barrier_before: frozenset[ir.Span] = frozenset()
+        self.barrier_before: frozenset[tuple[str, ir.Span]] = frozenset()  # statements, by their function
         self.commits = 0
         self._steps = 0
         self._weight = 1 + self.width // 512

@@ -42,9 +42,9 @@ _last: tuple[Program, str, KernelTraces] | None = None
 
 
 def walk_again(
-    program: Program, traces: KernelTraces, trace: KernelTrace, sources: Mapping[str, bytes], before: frozenset[Span]
+    program: Program, traces: KernelTraces, trace: KernelTrace, sources: Mapping[str, bytes], before: frozenset[tuple[str, Span]]
 ) -> KernelTrace:
-    """The same walk with a block barrier before each of these statements of the kernel."""
+    """The same walk with a block barrier before each of these statements of the kernel and its device functions."""
     binding = next((b for s, b in _cases(program, traces.function, traces.launches)[0] if s == trace.block), {})
     return _walked(program, traces.function, sources, trace.block, binding, before, traces.launches)
 
@@ -72,7 +72,7 @@ def _walked(
     sources: Mapping[str, bytes],
     shape: BlockShape,
     binding: Binding,
-    before: frozenset[Span],
+    before: frozenset[tuple[str, Span]],
     launches: tuple[KernelLaunch, ...],
 ) -> KernelTrace:
     walk = KernelWalk(program, sources, shape)

@@ -54,11 +54,16 @@ class KernelWalk(Calls):
         if not self.active:
             return
         self.step()
-        if node.span in self.barrier_before and len(self.frames) == 1:
+        if self.barrier_before and (self.frame.function.uid, node.span) in self.barrier_before:
             self.barrier(BarrierKind.BLOCK, "__syncthreads", node.span)
         match node:
             case ir.Declare():
                 self._declare(node)
+            case ir.Evaluate(
+                expr=ir.Binary(op=">", left=ir.Binary(op="<"), right=ir.Assign(op="", target=ir.Name(name=name)) as made)
+            ) if self.find(name) is None:
+                # `ns::type<8> name = value;` reads like two comparisons
+                self._declare(ir.Declare(node.span, name, ir.TypeRef("auto"), made.value, name_span=made.target.span))
             case ir.Evaluate(expr=expr):
                 self.value(expr)
             case ir.Block(body=body, scope=scope):
