@@ -97,6 +97,44 @@ def _mirrored(write: Access, read: Access, axis: str) -> bool:
     return bool(step) and {mono: -c for mono, c in step.items()} == _coefficient(read.offset, axis)
 
 
+def of_one_block(access: Access) -> bool:
+    """It stands under `blockIdx.x == 0`, or another test for one block."""
+    return any(
+        g.holds and g.equal is not None and any(s.startswith(_BLOCK) for s in g.equal.symbols) for g in access.guards
+    )
+
+
+def reaches_readers(write: Access, read: Access) -> bool:
+    """One block writes an element that other blocks read, too."""
+    if write.buffer != read.buffer or write.field != read.field or not of_one_block(write) or of_one_block(read):
+        return False
+    if write.offset.unknown or read.offset.unknown or any("blockIdx" in s for s in write.offset.symbols):
+        return False
+    written = {write.offset.at(lane) for lane in lanes_of(write.lanes)}
+    steps = {axis: _coefficient(read.offset, axis) for axis in "xyz"}
+    moving = [step for step in steps.values() if step]
+    if not moving:
+        return any(read.offset.at(lane) in written for lane in lanes_of(read.lanes))
+    if len(moving) > 1 or tuple(moving[0]) != ((),):
+        return False
+    grain = moving[0][()]
+    places = {_split(key) for key in written}
+    for lane in lanes_of(read.lanes):
+        rest, start = _split(tuple(item for item in read.offset.at(lane) if not _of_block(item[0])))
+        if any(other == rest and (at - start) % grain == 0 and (at - start) // grain >= 1 for other, at in places):
+            return True
+    return False
+
+
+def _of_block(mono: Monomial) -> bool:
+    return any(s.startswith(_BLOCK) for s in mono)
+
+
+def _split(key: _Key) -> tuple[_Key, int]:
+    """The symbolic part and the constant."""
+    return tuple(item for item in key if item[0]), dict(key).get((), 0)
+
+
 def ordered_between(trace: KernelTrace, first: int, last: int) -> bool:
     """A fence, or a barrier of more than the block, stands between two events."""
     return any(

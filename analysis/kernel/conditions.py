@@ -127,6 +127,15 @@ class Conditions:
         """Whether some part of the condition is as wanted."""
         return any(wanted(n) for n in self._parts(guard))
 
+    def decides(self, site: Site) -> bool:
+        """A place stands in the condition of a branch or loop."""
+        return any(
+            isinstance(n, ir.If | ir.Loop | ir.Conditional)
+            and n.condition is not None
+            and _within(site.span, n.condition.span)
+            for n in self.nodes(site.function)
+        )
+
     def branch_around(self, site: Site) -> Span | None:
         """The innermost conditional around a place in its function."""
         if site not in self._branches:

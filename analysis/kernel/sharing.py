@@ -68,6 +68,10 @@ class Grid:
             return True
         return name.split(".", 1)[0] in self._params and not re.search(r"blockIdx|[~^]|\bu\d", name)
 
+    def fixed(self, number: Form) -> bool:
+        """It depends on the block's number and on what is the same in all blocks, not on data."""
+        return all(s.startswith("blockIdx.") or self.same_everywhere(s) for s in number.symbols)
+
 
 def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditions) -> Sharing | None:
     """None when each thread has an element of its own, or when nothing says that it has not."""

@@ -58,9 +58,9 @@ from stitchcuda.analysis.findings.finding import (
     Severity,
 )
 from stitchcuda.analysis.findings.kernel_wording import called_from
-from stitchcuda.analysis.kernel.across import crossings, meets_other_block, ordered_between, plain
+from stitchcuda.analysis.kernel.across import crossings, meets_other_block, of_one_block, ordered_between, plain
 from stitchcuda.analysis.kernel.conditions import Conditions
-from stitchcuda.analysis.kernel.model import Access, Guard, KernelTrace, Memory, Mode
+from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode
 from stitchcuda.analysis.kernel.sharing import Grid
 from stitchcuda.analysis.kernel.spinning import polls
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
@@ -185,16 +185,11 @@ def _swapped(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
 
 def _from_one(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
     """One block writes what all read."""
-    reads = [a for a in trace.accesses if plain(a, Mode.READ) and not any(map(_chooses, a.guards))][:_MOST]
-    for data in [a for a in trace.accesses if plain(a, Mode.WRITE) and any(map(_chooses, a.guards))][:_MOST]:
+    reads = [a for a in trace.accesses if plain(a, Mode.READ) and not of_one_block(a)][:_MOST]
+    for data in [a for a in trace.accesses if plain(a, Mode.WRITE) and of_one_block(a)][:_MOST]:
         for use in reads:
             if use.buffer == data.buffer and use.at > data.at:
                 yield data, use
-
-
-def _chooses(guard: Guard) -> bool:
-    """`blockIdx.x == 0`."""
-    return guard.holds and guard.equal is not None and any(s.startswith("blockIdx.") for s in guard.equal.symbols)
 
 
 def _relaxed(access: Access) -> bool:
