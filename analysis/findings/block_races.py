@@ -127,7 +127,7 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
     if not traces.fixed and trace.block.known == "guess" and trace.block.y > 1:
         return Confidence.POSSIBLE  # which threads share a row is a matter of the shape
     first, second = conflict.earlier, conflict.later
-    if trace.broken or trace.uses_locks or conflict.barred or conflict.collective:
+    if trace.outside and not traces.fixed or trace.broken or trace.uses_locks or conflict.barred or conflict.collective:
         return Confidence.POSSIBLE
     if not first.certain or not second.certain:
         return Confidence.POSSIBLE

@@ -192,10 +192,10 @@ class BlockState:
             return 0
         else:
             bad = sum(1 << k for k in lanes_of(self.active) if not 0 <= exact[k] <= last)
-        if bad and not self.kept_away():
+        kept_away = self.kept_away()
+        if bad and not (kept_away and self.shape.known == "launch"):
             self.outside = True
-            return 0
-        return bad
+        return bad if kept_away else 0
 
     def kept_away(self) -> bool:
         """Some lanes may not be here although the walk takes them along."""

@@ -153,7 +153,22 @@ def _guesses(program: Program, function: Function, binding: Binding) -> list[Blo
                 dims.append(value or 0)
             sizes.append(tuple(dims))
     limit = constants.integer(function.launch_bounds[0]) if function.launch_bounds else None
-    return list(dict.fromkeys(_shapes(axes, sizes, limit)))[: MAX_SHAPES + 1]
+    strides = list(_strides(function, constants, binding))
+    return list(dict.fromkeys(_shapes(axes, [*((s,) for s in strides), *sizes], limit)))[: MAX_SHAPES + 1]
+
+
+def _strides(function: Function, constants: Constants, binding: Binding) -> Iterator[int]:
+    """`blockIdx.x * 128 + threadIdx.x`: as many threads as elements a block."""
+    assert function.body is not None
+    for node in ir.walk(function.body):
+        if not isinstance(node, ir.Binary) or node.op != "*":
+            continue
+        for side, other in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(side, ir.Member) and isinstance(side.base, ir.Name) and side.base.name == "blockIdx":
+                bound = binding.get(other.name) if isinstance(other, ir.Name) else None
+                value = bound.constant if isinstance(bound, Form) else constants.integer(other)
+                if value is not None:
+                    yield value
 
 
 def _shapes(axes: set[str], sizes: list[tuple[int, ...]], limit: int | None) -> Iterator[BlockShape]:

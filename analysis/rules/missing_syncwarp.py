@@ -50,13 +50,19 @@ from stitchcuda.analysis.findings.finding import (
     KernelRule,
     Severity,
 )
+from stitchcuda.analysis.kernel.model import BarrierKind
+from stitchcuda.analysis.kernel.trace import kernel_traces
 
 CODE = "missing-syncwarp"
+_MOST = 4  # of one kernel: one left out is seldom alone
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    for gap in gaps(given, warp=True):
-        volatile = gap.conflict.earlier.volatile or gap.conflict.later.volatile
+    traces = kernel_traces(given.program, given.kernel, given.sources).traces
+    fenced = any(b.kind is BarrierKind.FENCE for trace in traces for b in trace.barriers)
+    for gap in gaps(given, warp=True)[:_MOST]:
+        # with fences or volatile between the steps of a warp, it was written to run in lock step
+        volatile = fenced or gap.conflict.earlier.volatile or gap.conflict.later.volatile
         level = Confidence.POSSIBLE if volatile or gap.level is Confidence.POSSIBLE else Confidence.LIKELY
         yield gap_finding(given, replace(gap, level=level), CODE, Severity.ERROR, "__syncwarp", None)
 
