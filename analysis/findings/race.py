@@ -184,11 +184,23 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
         unconditional = not earlier.conditions and not later.conditions
         level = weaker(level, Confidence.LIKELY if unconditional else Confidence.POSSIBLE)
     level = weaker(level, streams_apart(timeline, earlier, later))
+    if _arrived(timeline, earlier, later):
+        level = Confidence.POSSIBLE
     if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
         level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
     if earlier.thread != later.thread:
         level = weaker(level, Confidence.POSSIBLE)  # X1: order between host threads is only partly seen
     return level
+
+
+def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:
+    """A synchronous upload from pageable memory (C1), and the host has waited since for work issued after it: nothing
+    promises that the upload has arrived, but it has had its time."""
+    upload = earlier.kind is ApiKind.COPY and earlier.copy_kind == "h2d" and not earlier.asynchronous
+    if not upload or not any(timeline.buffers[a.buffer].memory is Memory.PAGEABLE for a in earlier.accesses):
+        return False
+    since = timeline.earlier[later.id] & ~((1 << earlier.id + 1) - 1)
+    return any(since >> op.id & 1 and op.waits >> (earlier.id + 1) for op in timeline.ops[earlier.id + 1 :])
 
 
 def _texts(op: Op) -> set[str]:
