@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.pure.kernel.findings import found, shown
 
 LAUNCH = "void run(float* a, float* b, int n, int m) { k<<<64, 128>>>(a, b, n, m); }\n"
@@ -63,7 +64,11 @@ def test_d1_the_halves_of_a_tree_are_disjoint() -> None:
 
 
 def test_d1_other_barriers_of_the_block_count() -> None:
-    for barrier in ("asm volatile(\"bar.sync 0;\");", "__syncthreads_or(0);", "cooperative_groups::this_thread_block().sync();"):
+    for barrier in (
+        'asm volatile("bar.sync 0;");',
+        "__syncthreads_or(0);",
+        "cooperative_groups::this_thread_block().sync();",
+    ):
         text = f"  s[threadIdx.x] = a[threadIdx.x];\n  {barrier}\n  b[threadIdx.x] = s[127 - threadIdx.x];"
         assert shown(kernel(text)) == []
 
@@ -91,7 +96,9 @@ def test_d2_some_threads_do_not_come() -> None:
     assert found(kernel(text)) == [("divergent-barrier", "certain", 3)]
 
 
-@pytest.mark.parametrize("condition", ["blockIdx.x < 3", "n > m", "a[blockIdx.x] > 0", "blockDim.x > 64", "threadIdx.x < 128"])
+@pytest.mark.parametrize(
+    "condition", ["blockIdx.x < 3", "n > m", "a[blockIdx.x] > 0", "blockDim.x > 64", "threadIdx.x < 128"]
+)
 def test_d2_uniform_conditions_are_fine(condition: str) -> None:
     text = f"  if ({condition}) {{ __syncthreads(); a[threadIdx.x] = 1; }}\n  __syncthreads();"
     assert shown(kernel(text)) == []
@@ -170,3 +177,63 @@ def test_d6_what_one_thread_initialises_is_published_by_a_barrier() -> None:
     text = "  __shared__ int c;\n  if (threadIdx.x == 0) c = 0;\n  {}\n  atomicAdd(&c, 1);"
     assert found(kernel(text.replace("{}", ""))) == [("missing-syncthreads", "certain", 6)]
     assert shown(kernel(text.replace("{}", "__syncthreads();"))) == []
+
+
+@pytest.mark.parametrize(
+    ("guard", "bad"),
+    [
+        ("threadIdx.x % 32 < 16", True),
+        ("threadIdx.x % 2 == 0", True),
+        ("a[threadIdx.x] > 0.0f", True),
+        ("blockIdx.x * 128 + threadIdx.x < n", True),
+        ("threadIdx.x < 32", False),
+        ("threadIdx.x / 32 == m", False),
+        ("blockIdx.x < n", False),
+        ("a[threadIdx.x / 32] > 0.0f", False),
+    ],
+)
+def test_d3_a_mask_names_the_lanes_that_execute_the_call(guard: str, bad: bool) -> None:
+    text = f"  if ({guard}) b[threadIdx.x] = __shfl_xor_sync(0xffffffff, a[threadIdx.x], 1);"
+    assert shown(kernel(text)) == (["bad-warp-mask"] if bad else [])
+    assert shown(kernel(text.replace("0xffffffff", "__activemask()"))) == []
+
+
+def test_d5_blocks_add_to_one_place_with_atomics() -> None:
+    assert found(kernel("  if (threadIdx.x == 0) b[0] += a[blockIdx.x];")) == [("missing-atomic", "certain", 3)]
+    assert shown(kernel("  if (threadIdx.x == 0) atomicAdd(&b[0], a[blockIdx.x]);")) == []
+    alone = LAUNCH.replace("64", "1")
+    assert shown(kernel("  if (threadIdx.x == 0) b[0] += a[blockIdx.x];", alone)) == []
+
+
+def test_d5_a_barrier_of_the_block_does_not_order_blocks() -> None:
+    text = """  b[blockIdx.x * 128 + threadIdx.x] = 1.0f;
+  __syncthreads();
+  a[blockIdx.x * 128 + threadIdx.x] = b[blockIdx.x * 128 + threadIdx.x + 1];"""
+    assert shown(kernel(text)) == ["missing-grid-sync"]
+    assert shown(kernel(text, LAUNCH.replace("64", "1"))) == []
+    assert shown(kernel(text.replace("__syncthreads()", "cooperative_groups::this_grid().sync()"), "")) == []
+
+
+def test_d5_what_is_published_by_an_atomic_needs_a_fence() -> None:
+    text = """  __shared__ bool last;
+  if (threadIdx.x == 0) {
+    a[blockIdx.x] = 1.0f;
+    {}
+    last = atomicAdd((int*)b, 1) == gridDim.x - 1;
+  }
+  __syncthreads();
+  if (last) for (int i = 0; i < gridDim.x; ++i) s[threadIdx.x] += a[i];"""
+    assert found(kernel(text.replace("{}", ""))) == [("missing-threadfence", "likely", 7)]
+    assert shown(kernel(text.replace("{}", "__threadfence_block();"))) == ["missing-threadfence"]
+    assert shown(kernel(text.replace("{}", "__threadfence();"))) == []
+
+
+def test_d5_the_grid_meets_in_cooperative_launches_only() -> None:
+    assert found(kernel("  cooperative_groups::this_grid().sync();")) == [("invalid-grid-sync", "certain", 5)]
+    launch = """void run(float* a, float* b, int n, int m) {
+  void* args[] = {&a, &b, &n, &m};
+  cudaLaunchCooperativeKernel((void*)k, {}, 128, args);
+}"""
+    text = kernel("  cooperative_groups::this_grid().sync();", launch)
+    assert shown(text.replace("{}", "64")) == []
+    assert shown(text.replace("{}", "1 << 20")) == ["invalid-grid-sync"]
