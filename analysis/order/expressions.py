@@ -96,8 +96,9 @@ class Expressions(Places):
                 return self.temporary(type, args, state, expr.span)
             case ir.New():
                 return self._new(expr, state)
-            case ir.Delete(operand=operand):
+            case ir.Delete(operand=operand, array=array):
                 deleted = self.evaluate(operand, state)
+                self.delete(deleted, array, expr.span, state)
                 if isinstance(deleted, Pointer) and self.certain_object(deleted.place.object):
                     self.end_of_life(state, deleted.place.object, expr.span, "delete")
                 return NULL

@@ -286,7 +286,8 @@ def key_of_resource(value: Value | None) -> Key | None:
 
 def merged_number(a: Poly, b: Poly, name: str) -> Poly:
     """A number that is one of two: a symbol that may be negative when one of them is, as "not found" often is."""
-    negative = any(p.constant is not None and p.constant < 0 for p in (a, b))
+    negative = any(c < 0 for p in (a, b) if (c := p.constant) is not None)
+    negative = negative or any(s.startswith("-") for p in (a, b) for s in p.symbols)
     return symbol(f"-{name}" if negative else name)
 
 

@@ -91,7 +91,8 @@ class Summaries(Elements):
                 self.objects[place.object].filled = True
         if this is not None:
             self._forget(state, this)
-        return [(state, self._result(function.returns, expr, function.name, state))]
+        sign = "-" if _may_be_negative(function) else ""
+        return [(state, self._result(function.returns, expr, function.name, state, sign))]
 
     def _filled(self, param: ir.Param, value: Value, span: Span, state: State) -> None:
         """A `float**` parameter takes out memory that the function made: it works on the host alone, so the memory is the
@@ -125,7 +126,7 @@ class Summaries(Elements):
                 for mode in (Mode.READ,) if param.type.const else (Mode.READ, Mode.WRITE):
                     self.host_access(state, obj.id, mode, span, certain=False)
 
-    def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State) -> Value:
+    def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State, sign: str = "") -> Value:
         """The value of a call that was not followed."""
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is not None and not resolved.pointer:
@@ -141,5 +142,15 @@ class Summaries(Elements):
                     return made
                 return Struct(place)
             if resolved.name in ("int", "size_t", "unsigned", "long", "unsigned int", "std::size_t", "int64_t"):
-                return Num(symbol(self.fresh(name)))
+                return Num(symbol(self.fresh(sign + name)))
         return Unknown(self.fresh(name))
+
+
+def _may_be_negative(function: Function) -> bool:
+    """A negative constant stands in it: what it returns, perhaps, when it finds nothing."""
+    for node in ir.walk(function.body) if function.body is not None else ():
+        if isinstance(node, ir.Const) and isinstance(node.value, int) and node.value < 0:
+            return True
+        if isinstance(node, ir.Unary) and node.op == "-" and isinstance(node.operand, ir.Const):
+            return True
+    return False
