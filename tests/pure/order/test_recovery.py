@@ -15,8 +15,8 @@ def names(result: Run, op: Op) -> set[str]:
     return {result.timeline.buffers[a.buffer].name for a in op.accesses}
 
 
-def whole(text: str, **options: int) -> list[Timeline]:
-    index = Index(Options(**options) if options else None, strict=True)
+def whole(text: str, max_ops: int = 4000) -> list[Timeline]:
+    index = Index(Options(max_ops=max_ops), strict=True)
     index.put("a.cu", (f"#include <cuda_runtime.h>\n{KERNELS}" + text).encode())
     return list(index.analyse().timelines)
 
