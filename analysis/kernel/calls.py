@@ -118,8 +118,9 @@ class Calls(GroupCalls, ABC):
         span: ir.Span,
     ) -> Value:
         self.visited.add(function.uid)
-        if len(self.frames) > DEPTH or sum(f.function.uid == function.uid for f in self.frames) > 1:
-            if self._may_meet(function):
+        if len(self.frames) > DEPTH or any(f.function.uid == function.uid for f in self.frames):
+            # recursion, or a type of the same name (`typedef cub::BlockReduce<..> BlockReduce;` in `BlockReduce`)
+            if self._may_meet(function) or any(self._shared(p) for v in values for p in v.places):
                 self.barrier(BarrierKind.NAMED, function.name, span)
             return DATA
         bindings = self._template(function, template)

@@ -221,7 +221,7 @@ class _Search:
         if barred is None:
             self.finished.add(pair)
             return
-        if _one_lane(earlier, later, first, second):
+        if _one_lane(earlier, later, first, second) or _own_value(earlier, later, second):
             return
         collective = False
         if within:
@@ -296,6 +296,18 @@ def _one_lane(earlier: Access, later: Access, first: int, second: int) -> bool:
         if equal is not None and not equal.unknown and equal.at(first) != equal.at(second):
             return True
     return False
+
+
+def _own_value(earlier: Access, later: Access, second: int) -> bool:
+    """All threads write the same number to one place: who reads it afterwards reads what it has written itself."""
+    return (
+        later.mode is Mode.READ
+        and earlier.mode is Mode.WRITE
+        and earlier.value is not None
+        and earlier.value.same_on(earlier.lanes)
+        and earlier.offset.same_on(earlier.lanes)
+        and bool(earlier.lanes >> second & 1)
+    )
 
 
 def _meets(meeting: Barrier, first: int, second: int) -> bool:

@@ -159,7 +159,7 @@ class Deciding(BlockState, ABC):
         first_log: dict[Cell, Value] = {}
         self._log = first_log
         self.guards.extend(decision.when_true)
-        self.active = yes
+        self.active = yes & ~self.excluded(decision.when_true, added)
         then()
         first = self.active
         stayed = [g for g in self.guards[added + len(decision.when_true) :] if g.leaves]
@@ -172,7 +172,7 @@ class Deciding(BlockState, ABC):
         second_log: dict[Cell, Value] = {}
         self._log = second_log
         self.guards.extend(decision.when_false)
-        self.active = no
+        self.active = no & ~self.excluded(decision.when_false, added)
         otherwise()
         second = self.active
         stayed += [g for g in self.guards[added + len(decision.when_false) :] if g.leaves]
@@ -209,6 +209,20 @@ class Deciding(BlockState, ABC):
                 merged = self.chosen(decision.yes, value, self.chosen(decision.no, cell.value, merged))
             cell.value = merged
         self.active = first | second
+
+    def excluded(self, new: tuple[Guard, ...], before: int) -> int:
+        """The lanes that cannot meet these guards along with those that stand already: `n <= 32` and `lane + 32 < n`."""
+        bad = 0
+        for guard in new:
+            for known in self.guards[:before]:
+                if guard.margin is None or known.margin is None or guard.margin.symbols != known.margin.symbols:
+                    continue
+                exact = (guard.margin + known.margin).exact
+                if isinstance(exact, int):
+                    bad |= self.full if exact < 0 else 0
+                elif exact is not None:
+                    bad |= sum(1 << lane for lane, x in enumerate(exact) if x < 0)
+        return bad
 
     def _left(self, before: tuple[int, int, int], sure: int) -> tuple[int, int, int]:
         """The lanes that certainly left on a side, of those that did in the walk; the exits are put back."""

@@ -397,7 +397,7 @@ class Expressions(Deciding, ABC):
             return replace(
                 value,
                 places=tuple(
-                    replace(p, element=name, dims=(), volatile=p.volatile)
+                    replace(p, element=name, dims=(), row=None)
                     if isinstance(p.target, Buffer)
                     else replace(p, element=name)
                     for p in value.places
@@ -431,6 +431,7 @@ class Expressions(Deciding, ABC):
                         total = total * dim if total is not None else None
                     return Value(total)
                 return Value(size_form(x.type.name))
+            return Value(size_form(self.type_name(ir.TypeRef(operand.name, pointer=1))))  # it is a type
         return Value(self.math.fresh("u"))
 
     # ----------------------------------------------------------------------------------------------------------- types

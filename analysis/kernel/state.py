@@ -154,6 +154,11 @@ class BlockState:
             size = None  # nobody knows which part of the memory
         offset = place.offset if place.offset is not None else self.math.fresh("~")
         lanes = self.active & ~place.outside
+        if place.row is not None and size is not None and self.kept_away():
+            inside = (offset - place.row[0]).exact
+            if inside is not None and not isinstance(inside, int):
+                last = place.row[1] - size
+                lanes &= ~sum(1 << lane for lane, x in enumerate(inside) if not 0 <= x <= last)
         if place.target.bytes is not None and size is not None:
             lanes &= ~self._out_of_bounds(offset, place.target.bytes - size)
         if not lanes:
@@ -197,9 +202,16 @@ class BlockState:
             self.outside = True
         return bad if kept_away else 0
 
+    def _row(self, location: Place) -> tuple[Form, int] | None:
+        total: Form | None = size_form(location.element)
+        for dim in location.dims:
+            total = total * dim if total is not None else None
+        size = total.constant if total is not None else None
+        return (location.offset, size) if size and location.offset is not None else None
+
     def kept_away(self) -> bool:
         """Some lanes may not be here although the walk takes them along."""
-        return any(g.uniformity in (Uniformity.THREAD, Uniformity.DATA) for g in self.guards)
+        return any(g.uniformity is not Uniformity.BLOCK for g in self.guards)
 
     def barrier(self, kind: BarrierKind, name: str, span: ir.Span, **more: object) -> None:
         if not self.active:
@@ -341,7 +353,7 @@ class BlockState:
                 return replace(location.value, record=location)
             return location.value
         if location.dims:
-            return Value(places=(replace(location, dims=location.dims[1:]),))
+            return Value(places=(replace(location, dims=location.dims[1:], row=self._row(location)),))
         if isinstance(location.target, Cell):
             inner = self.element_cell(location)
             return self.load(inner, span) if inner is not None else self._smashed(location.target)

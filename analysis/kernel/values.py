@@ -43,6 +43,7 @@ class Place:
     field: str = ""
     volatile: bool = False
     outside: Mask = 0  # lanes whose index into a row is beyond the row
+    row: tuple[Form, int] | None = None  # where the row starts that it was made from, and its bytes
 
     def moved(self, by: Form | None) -> Place:
         return replace(self, offset=None if by is None or self.offset is None else self.offset + by)

@@ -246,7 +246,12 @@ class KernelWalk(Calls):
                     unknown_rounds += 1
                     guards = tuple(replace(g, loop=True) for g in decision.when_true)
                     open_guard = max(guards, key=lambda g: list(Uniformity).index(g.uniformity))
+                    standing = len(self.guards)
                     self.guards.extend(guards)
+                    left |= self.active & self.excluded(guards, standing)
+                    self.active &= ~self.excluded(guards, standing)
+                    if not self.active:
+                        break
                 self.statement(node.body)
                 self.active |= exits.continued
                 exits.continued = 0

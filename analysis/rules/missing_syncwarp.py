@@ -62,7 +62,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
     fenced = any(b.kind is BarrierKind.FENCE for trace in traces for b in trace.barriers)
     for gap in gaps(given, warp=True)[:_MOST]:
         # with fences or volatile between the steps of a warp, it was written to run in lock step
-        volatile = fenced or gap.conflict.earlier.volatile or gap.conflict.later.volatile
+        volatile = fenced or not gap.conflict.sure or gap.conflict.earlier.volatile or gap.conflict.later.volatile
         level = Confidence.POSSIBLE if volatile or gap.level is Confidence.POSSIBLE else Confidence.LIKELY
         yield gap_finding(given, replace(gap, level=level), CODE, Severity.ERROR, "__syncwarp", None)
 
