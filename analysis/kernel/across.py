@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from math import gcd
 
-from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
+from stitchcuda.analysis.kernel.lanes import Coefficient, Form, Monomial, lanes_of
 from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, Buffer, KernelTrace, Memory, Mode
 from stitchcuda.analysis.program.ir import Site
 
@@ -74,6 +74,19 @@ def _shifted(write: Access, read: Access, axis: str) -> bool:
     step = _coefficient(write.offset, axis)
     if step != _coefficient(read.offset, axis):
         return False
+    numbers = [{mono: c for mono, c in offset.terms if mono} for offset in (write.offset, read.offset)]
+    if all(isinstance(c, int) for terms in numbers for c in terms.values()):
+        apart = {
+            m: _int(numbers[1].get(m, 0)) - _int(numbers[0].get(m, 0)) for m in numbers[0].keys() | numbers[1].keys()
+        }
+        apart = {m: c for m, c in apart.items() if c}
+        mine, theirs = _constants(read), _constants(write)
+        if tuple(step) == ((),):
+            return not apart and any(
+                at not in theirs and (at - step[()] in theirs or at + step[()] in theirs) for at in mine
+            )
+        if () not in step:
+            return apart in (step, {m: -c for m, c in step.items()}) and not mine.isdisjoint(theirs)
     written = {write.offset.at(lane) for lane in lanes_of(write.lanes)}
     for lane in lanes_of(read.lanes):
         key = read.offset.at(lane)
@@ -82,6 +95,15 @@ def _shifted(write: Access, read: Access, axis: str) -> bool:
         if any(_moved(key, step, by) in written for by in (-1, 1)):
             return True
     return False
+
+
+def _int(c: Coefficient) -> int:
+    return c if isinstance(c, int) else 0
+
+
+def _constants(access: Access) -> set[int]:
+    c = dict(access.offset.terms).get((), 0)
+    return {c} if isinstance(c, int) else {c[lane] for lane in lanes_of(access.lanes)}
 
 
 def _moved(key: _Key, step: dict[Monomial, int], by: int) -> _Key:
