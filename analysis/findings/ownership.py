@@ -410,8 +410,9 @@ def is_null(expr: Expr) -> bool:
     )
 
 
-def is_success(expr: Expr) -> bool:
-    written = bare(expr)
+def is_success(expr: object) -> bool:
+    """The name of a call's success."""
+    written = bare(expr) if isinstance(expr, Cast) else expr
     return isinstance(written, Name) and written.name.rsplit("::", 1)[-1] in SUCCESS
 
 

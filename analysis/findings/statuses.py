@@ -30,6 +30,7 @@ from stitchcuda.analysis.program.ir import (
 )
 
 _ASKS = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
+_STATUS = ("cudaError_t", "cudaError", "CUresult")
 _NO_STATUS = _ASKS | {"cudaGetErrorString", "cudaGetErrorName", "cudaCreateChannelDesc", "cuGetErrorString"}
 _NAMED_SO = re.compile(r"check|err|assert|last", re.IGNORECASE)  # functions that are not here and may ask
 
@@ -66,6 +67,9 @@ def dropped_in(program: Program, uid: str) -> tuple[Dropped, ...]:
         if isinstance(node, Evaluate) and isinstance(node.expr, Launch) and node.span[0] > max(asked, looks):
             kernel = node.expr.kernel
             out.append(Dropped(node.expr.span, kernel.name if isinstance(kernel, Name) else "the kernel", "launch"))
+        passed = _passed_up(program, node)
+        if passed is not None and not _covered(passed.span[0], asks, launches if one_by_one else []):
+            out.append(passed)
     out += _kept_only(nodes)
     return tuple(sorted(set(out), key=lambda d: d.span))
 
@@ -81,6 +85,21 @@ def _alone(node: Expr | Stmt) -> Iterator[Api]:
             stack += [expr.left, expr.right]
         elif isinstance(expr, Api):
             yield expr
+
+
+def _passed_up(program: Program, node: Expr | Stmt) -> Dropped | None:
+    """A function of the program returns the status of its calls, and its caller drops it. One that is given a status
+    checks it."""
+    call = node.expr if isinstance(node, Evaluate) else None
+    if not isinstance(call, Call) or not isinstance(call.callee, Name) or any(isinstance(a, Api) for a in call.args):
+        return None
+    found = [program.functions[u] for u in program.by_name.get(call.callee.name.rsplit("::", 1)[-1], ())]
+    fitting = [f for f in found if len(f.params) >= len(call.args) and not f.record]
+    if not fitting or not all(f.returns.name in _STATUS and not f.returns.pointer for f in fitting):
+        return None
+    if any(p.type.name in _STATUS for f in fitting for p in f.params):
+        return None
+    return Dropped(call.span, call.callee.name, "statement")
 
 
 def _has_status(call: Api) -> bool:
@@ -177,9 +196,7 @@ def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -
 
 def _kept_only(nodes: list[Expr | Stmt]) -> Iterator[Dropped]:
     """Statuses that are kept in a variable which is given the next one, or goes out of scope, before anything reads it."""
-    names = {
-        n.name for n in nodes if isinstance(n, Declare) and n.type.name in ("cudaError_t", "cudaError", "CUresult")
-    }
+    names = {n.name for n in nodes if isinstance(n, Declare) and n.type.name in _STATUS}
     for name in names:
         writes = {id(n.target) for n in nodes if isinstance(n, Assign) and not n.op and isinstance(n.target, Name)}
         used = [n for n in nodes if isinstance(n, Name) and n.name == name and id(n) not in writes]

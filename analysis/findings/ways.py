@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways, flowing, shape_of
+from stitchcuda.analysis.findings.ownership import (
+    ENDS,
+    MAKES,
+    NULL,
+    Owner,
+    Path,
+    Ways,
+    flowing,
+    is_success,
+    shape_of,
+    slot,
+)
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -115,6 +126,7 @@ class _Walker:
         self._declared: list[set[str]] = []  # by open loop: the variables that its body declares
         self._jumps: dict[str, list[Path]] = {}
         self._tries = 0
+        self._about_status = 0  # conditions around that ask how a call went: what throws there mostly ends the program
         self._around: list[Span] = []  # of the conditional statements around
 
     def run(self, body: Block) -> None:
@@ -190,7 +202,7 @@ class _Walker:
                 return self._merged(paths + self._jumps.pop(name, []))
             case Throw():
                 hidden = any(stmt.span == span for span in self._around)
-                for path in paths if not hidden and not self._tries else ():
+                for path in paths if not (hidden or self._tries or self._about_status) else ():
                     self._end(path, stmt.span)
                 return []
             case Try(body=body, final=final):
@@ -219,14 +231,18 @@ class _Walker:
         leaves = (
             True if _leaves(stmt.then) else False if stmt.otherwise is not None and _leaves(stmt.otherwise) else None
         )
+        statuses = {name for path in paths for name in path.pending}
         yes: list[Path] = []
         no: list[Path] = []
         for path in paths:
             some, others = self.owner.branch(stmt.condition, path, leaves)
             yes, no = yes + some, no + others
         self._around.append(stmt.span)
+        about = any(isinstance(n, Api) or is_success(n) or slot(n) in statuses for n in walk(stmt.condition))
+        self._about_status += about
         after = self._statement(stmt.then, yes)
         after += no if stmt.otherwise is None else self._statement(stmt.otherwise, no)
+        self._about_status -= about
         self._around.pop()
         return self._merged(after)
 

@@ -108,7 +108,7 @@ class Clocks(Lifetimes):
         seen = last.calls[depth] if depth < len(last.calls) else last.site
         begun = first.calls[depth] if depth < len(first.calls) else first.site
         made = Measurement(
-            seen, last.api, begun, last.calls[:depth], last.conditions, since, running, running & last.host.may,
+            seen, last.api, begun, last.calls[:depth], last.conditions, since, running, running & (last.host.may | last.host.partly),
             last.earlier, difference, thread=last.thread,
         )  # fmt: skip
         self._keep(made)
@@ -125,7 +125,7 @@ class Clocks(Lifetimes):
         host = state.order.host
         running = since & ~host.must
         made = Measurement(
-            self.site(span), api, None, self.frame.calls, state.conditions, since, running, running & host.may,
+            self.site(span), api, None, self.frame.calls, state.conditions, since, running, running & (host.may | host.partly),
             state.order.earlier, None, events, tuple(unrecorded), self.thread,
         )  # fmt: skip
         self._keep(made)

@@ -156,7 +156,8 @@ class Lifetimes(Recorder):
         if users:
             key = (buffer, released.site, released.calls)
             known = self.endings.get(key)
-            made = Ending(buffer, released, users, users & state.order.host.may, state.order.earlier)
+            perhaps = users & (state.order.host.may | state.order.host.partly)
+            made = Ending(buffer, released, users, perhaps, state.order.earlier)
             if known is not None:
                 made = replace(
                     made,
