@@ -131,9 +131,8 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
         return Confidence.POSSIBLE
     if not first.certain or not second.certain:
         return Confidence.POSSIBLE
-    if first.mode is not Mode.READ and second.mode is not Mode.READ and Mode.ATOMIC not in (first.mode, second.mode):
-        if not _differ(first, second):
-            return Confidence.POSSIBLE  # the same value, perhaps: then the order does not matter
+    if not {Mode.READ, Mode.ATOMIC} & {first.mode, second.mode} and not _differ(first, second):
+        return Confidence.POSSIBLE  # the same value, perhaps: then the order does not matter
     if first.site == second.site and _crowded(second):
         return Confidence.POSSIBLE  # all threads update one place in one statement: an atomic is missing
     if first.mode is Mode.READ and second.mode is Mode.ATOMIC:

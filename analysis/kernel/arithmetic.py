@@ -8,7 +8,6 @@ from math import gcd
 
 from stitchcuda.analysis.kernel.lanes import (
     ONE,
-    ONE,
     WARP,
     ZERO,
     Coefficient,

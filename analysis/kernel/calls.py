@@ -93,18 +93,17 @@ class Calls(GroupCalls, ABC):
         return self.inline(candidates[0], node.args, values, template, this, node.span)
 
     def _fitting(self, candidates: list[ir.Function], values: list[Value]) -> list[ir.Function]:
+        def taken(param: ir.Param, value: Value, template: tuple[str, ...]) -> bool:
+            name, pointer = param.type.name, bool(param.type.pointer or param.type.dims)
+            if not pointer:
+                held = bool(value.places) and value.number is None and not param.type.reference
+                return not held or name in (*template, "auto")
+            if value.places:
+                return name in (*template, "void") or any(not p.element or p.element == name for p in value.places)
+            return value.number is None or value.number == ZERO
+
         def fits(function: ir.Function) -> bool:
-            for param, value in zip(function.params, values, strict=False):
-                pointer = bool(param.type.pointer or param.type.dims)
-                if value.places and value.number is None and not pointer and not param.type.reference:
-                    if param.type.name not in function.template and param.type.name != "auto":
-                        return False
-                if pointer and value.places and param.type.name not in (*function.template, "void"):
-                    if all(p.element and p.element != param.type.name for p in value.places):
-                        return False
-                if pointer and not value.places and value.number is not None and value.number != ZERO:
-                    return False
-            return True
+            return all(taken(p, v, function.template) for p, v in zip(function.params, values, strict=False))
 
         return [f for f in candidates if fits(f)]
 

@@ -113,7 +113,8 @@ class _Search:
 
     def _waited(self, wait: Barrier, commits: int) -> None:
         """The copies that are complete now are writes of this moment: a barrier before it does not publish them."""
-        done, left = [], []
+        done: list[Access] = []
+        left: list[Access] = []
         for access in self.pending:
             (done if completed(access, wait, commits) else left).append(access)
         self.pending = left

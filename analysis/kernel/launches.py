@@ -165,11 +165,11 @@ class Constants:
         """A `dim3`, or an integer for its first number."""
         if node is None:
             return (None, None, None)
-        if isinstance(node, ir.Name) and (declared := self._declared(node.name)) is not None:
-            if declared.type.name.rsplit("::", 1)[-1] == "dim3":
-                if declared.init is None:
-                    return (1, 1, 1)
-                return self.dim(declared.init) if node.name not in self._written else (None, None, None)
+        declared = self._declared(node.name) if isinstance(node, ir.Name) else None
+        if declared is not None and declared.type.name.rsplit("::", 1)[-1] == "dim3":
+            if declared.name in self._written:
+                return (None, None, None)
+            return self.dim(declared.init) if declared.init is not None else (1, 1, 1)
         if isinstance(node, ir.Construct | ir.InitList | ir.Call):
             parts: tuple[ir.Expr, ...] = node.items if isinstance(node, ir.InitList) else node.args
             callee = node.callee if isinstance(node, ir.Call) else None
@@ -295,9 +295,9 @@ def _collected(program: Program) -> dict[str, list[tuple[str, ir.Expr]]]:
         for name, value in module.constants:
             found.setdefault(name, []).append((path, value))
         for declared in module.globals:
-            if declared.init is not None and declared.space in ("", "constant") and declared.type.pointer == 0:
-                if declared.type.const or declared.type.name == "auto":
-                    found.setdefault(declared.name, []).append((path, declared.init))
+            fixed = declared.type.const or declared.type.name == "auto"
+            if declared.init is not None and fixed and not declared.type.pointer and declared.space in ("", "constant"):
+                found.setdefault(declared.name, []).append((path, declared.init))
         for record in module.records:
             for member in record.fields:
                 if member.init is not None and member.static:

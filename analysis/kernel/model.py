@@ -57,7 +57,7 @@ class Guard:
     loop: bool = False  # the condition of a loop: this round takes place
     leaves: str = ""  # what is left after the other side left: "return" from the kernel, "skip" of less
     guessed: bool = False  # DATA, but what differs between lanes is only what code gives back that is not seen
-    equal: Form | None = None  # the condition as a number that is zero exactly when the guard is met, if it has that form
+    equal: Form | None = None  # the condition as a number that is zero when the guard is met, if it has that form
 
 
 class Memory(StrEnum):

@@ -42,7 +42,11 @@ _last: tuple[Program, str, KernelTraces] | None = None
 
 
 def walk_again(
-    program: Program, traces: KernelTraces, trace: KernelTrace, sources: Mapping[str, bytes], before: frozenset[tuple[str, Span]]
+    program: Program,
+    traces: KernelTraces,
+    trace: KernelTrace,
+    sources: Mapping[str, bytes],
+    before: frozenset[tuple[str, Span]],
 ) -> KernelTrace:
     """The same walk with a block barrier before each of these statements of the kernel and its device functions."""
     binding = next((b for s, b in _cases(program, traces.function, traces.launches)[0] if s == trace.block), {})

@@ -60,7 +60,9 @@ class KernelWalk(Calls):
             case ir.Declare():
                 self._declare(node)
             case ir.Evaluate(
-                expr=ir.Binary(op=">", left=ir.Binary(op="<"), right=ir.Assign(op="", target=ir.Name(name=name)) as made)
+                expr=ir.Binary(
+                    op=">", left=ir.Binary(op="<"), right=ir.Assign(op="", target=ir.Name(name=name)) as made
+                )
             ) if self.find(name) is None:
                 # `ns::type<8> name = value;` reads like two comparisons
                 self._declare(ir.Declare(node.span, name, ir.TypeRef("auto"), made.value, name_span=made.target.span))
@@ -144,11 +146,9 @@ class KernelWalk(Calls):
                 value = self.value(init)
         if type_.name == "auto" and value.number is None and value.places:
             cell.type = replace(type_, pointer=max(1, type_.pointer))
-        if value.number is None and not value.places and init is not None and _countable(type_):
+        if init is not None and _countable(type_) and value == Value(spread=value.spread):
             # a number that is not followed: from here on it has a name
-            if value.record is None and value.group is None and value.closure is None and value.decision is None:
-                prefix = _PREFIX.get(value.spread, "~")
-                value = replace(value, number=self.math.fresh(prefix))
+            value = replace(value, number=self.math.fresh(_PREFIX.get(value.spread, "~")))
         scope[node.name] = cell
         if value.places and is_volatile(self._declaration(node)):
             value = replace(value, places=tuple(replace(p, volatile=True) for p in value.places))

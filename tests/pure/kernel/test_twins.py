@@ -10,8 +10,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.pure.kernel.findings import shown, variant
 from stitchcuda.gpu_validate.toolchain import find_nvcc
+
+from tests.pure.kernel.findings import shown, variant
 
 TWINS = sorted((Path(__file__).parent / "twins").glob("*.cu"))
 
