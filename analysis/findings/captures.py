@@ -27,7 +27,7 @@ def faults(line: Timeline, kinds: frozenset[FaultKind]) -> Iterator[tuple[Fault,
 
 def confidence(line: Timeline, fault: Fault) -> Confidence:
     """How sure it is that the program gets there. A call under a condition of its own inside the capture may be one that
-    an earlier pass outside of it has made unnecessary (a buffer that is allocated at first use)."""
+    an earlier pass through its function has made unnecessary (a buffer that is allocated at first use)."""
     op = line.ops[fault.op] if fault.op is not None else None
     begin = line.ops[fault.begin] if fault.begin is not None else None
     sides = [{c.text for c in fault.conditions if c.taken is taken and c.text} for taken in (True, False)]
@@ -38,7 +38,7 @@ def confidence(line: Timeline, fault: Fault) -> Confidence:
         return Confidence.LIKELY
     own = set(fault.conditions) - set(begin.conditions if begin is not None else ())
     if own and fault.kind is not FaultKind.UNJOINED:
-        warm = begin is not None and any(o.site == fault.site and o.id < begin.id for o in line.ops)
+        warm = begin is not None and any(o.function == fault.site.function for o in line.ops[: begin.id])
         return Confidence.POSSIBLE if warm else Confidence.LIKELY
     return Confidence.CERTAIN
 

@@ -57,9 +57,17 @@ class Captures(Transfers):
         self._ended(op, stream, open_before, ended, state)
         if ended is None:
             return self.write_out(expr, Unknown(self.fresh("graph")), state)
-        self.graphs[ended.graph] = tuple(ended.ops)
+        self.hold(state, ended.graph, tuple(ended.ops))
         self.revive(state, ("graph", ended.graph, 0))
         return self.write_out(expr, Handle("graph", ended.graph), state)
+
+    def hold(self, state: State, graph: int, ops: tuple[int, ...]) -> None:
+        """What a graph is made of from here on."""
+        state.order.graphs[graph] = self.graphs[graph] = ops
+
+    def held(self, state: State, graph: int) -> tuple[int, ...]:
+        """What a graph is made of on these paths."""
+        return state.order.graphs.get(graph, self.graphs[graph])
 
     def _begin(self, expr: ir.Api, values: dict[str, Value], stream: int, state: State) -> Value:
         given = values.get("graph")
@@ -73,7 +81,7 @@ class Captures(Transfers):
             stream,
             graph,
             None if mode is None else mode.constant,
-            self.graphs[graph] if known else (),
+            self.held(state, graph) if known else (),
         )
         op = self.append_placed(state, placed, expr.kind, expr.name, expr.span, stream=stream)
         if self.streams[stream].kind is StreamKind.LEGACY:

@@ -49,7 +49,7 @@ class Graphs(HostFunctions):
         if name == "GraphCreate":
             self.roles(expr, state)
             graph = self.graph_for(self.identity("graph", expr.span))
-            self.graphs[graph] = ()
+            self.hold(state, graph, ())
             self.revive(state, ("graph", graph, 0))
             return self.write_out(expr, Handle("graph", graph), state)
         if name == "GraphClone":
@@ -67,7 +67,7 @@ class Graphs(HostFunctions):
         if not isinstance(given, Handle) or given.kind != "graph":
             return self.write_out(expr, Unknown(self.fresh("graph")), state)
         graph = self.graph_for(self.identity("graph", expr.span))
-        self.graphs[graph] = self.graphs[given.id]
+        self.hold(state, graph, self.held(state, given.id))
         self.revive(state, ("graph", graph, 0))
         return self.write_out(expr, Handle("graph", graph), state)
 
@@ -99,7 +99,7 @@ class Graphs(HostFunctions):
             self._allocated(op, expr, place, state)
         elif kind in ("ChildGraph", "Conditional"):
             self._child(op, kind, expr, values, place, state)
-        self.graphs[graph.id] = (*self.graphs[graph.id], op)
+        self.hold(state, graph.id, (*self.held(state, graph.id), op))
         return self.write_out(expr, Handle("node", op), state)
 
     def _place_node(
@@ -111,7 +111,7 @@ class Graphs(HostFunctions):
         before, direct = self._dependencies(
             values.get("arg2"), values.get("arg3"), written[0] is not None, graph, state
         )
-        earlier = sum(1 << o for o in self.graphs[graph])
+        earlier = sum(1 << o for o in self.held(state, graph))
         edges = tuple(Edge(o, len(self.ops), "capture") for o in direct)
         placed = Placed(before, earlier, edges, graph)
         span, api = expr.span, expr.name
@@ -137,7 +137,7 @@ class Graphs(HostFunctions):
         for op in direct:
             before |= self.done_before(op).with_op(op)
         if not known and given:
-            before |= Done(0, sum(1 << o for o in self.graphs[graph]))
+            before |= Done(0, sum(1 << o for o in self.held(state, graph)))
         implied = 0
         for op in direct:
             implied |= self.before[op]
@@ -168,10 +168,10 @@ class Graphs(HostFunctions):
             if graph is None or self.ops[first].graph != graph:
                 continue
             self.edges.append(Edge(first, second, "capture"))
-            for op in self.graphs[graph]:
+            for op in self.held(state, graph):
                 if op == second or self.before[op] >> second & 1:
                     self.before[op] |= done
-                    for other in self.graphs[graph]:  # what is after it now is not before it any more
+                    for other in self.held(state, graph):  # what is after it now is not before it any more
                         if done >> other & 1:
                             self.earlier[other] &= ~(1 << op)
 
@@ -239,11 +239,11 @@ class Graphs(HostFunctions):
             child = values.get("arg4") if place is None else self.part(place, "graph", state)
             if isinstance(child, Handle) and child.kind == "graph":
                 self._inner[op] = child.id
-                accesses, _ = self._accesses_of(child.id, None, 0)
+                accesses, _ = self._accesses_of(child.id, None, state, 0)
                 self.ops[op] = replace(self.ops[op], accesses=tuple(merge_accesses(accesses)))
         elif place is not None:  # a conditional node makes its own graph, which the program fills afterwards
             graph = self.graph_for(self.identity("graph", expr.span, "body"))
-            self.graphs[graph] = ()
+            self.hold(state, graph, ())
             self._inner[op] = graph
             bodies = self.object_for(self.identity("bodies", expr.span), "phGraph_out", origin="alloc")
             state.store(Place(bodies.id).element(ZERO), Handle("graph", graph))
@@ -278,7 +278,7 @@ class Graphs(HostFunctions):
     def accesses_of_launch(self, executable: Handle, state: State) -> list[Access]:
         """All that the nodes touch (G5). Memory that the graph allocates is there again."""
         graph = self._updated.get(executable, executable.id)
-        accesses, ops = self._accesses_of(graph, executable, 0)
+        accesses, ops = self._accesses_of(graph, executable, state, 0)
         for op in ops:
             if self.ops[op].kind is ApiKind.ALLOC:
                 for obj in self.objects:
@@ -286,17 +286,19 @@ class Graphs(HostFunctions):
                         self.revive(state, ("memory", obj.id, 0))
         return accesses
 
-    def _accesses_of(self, graph: int, executable: Handle | None, depth: int) -> tuple[list[Access], list[int]]:
+    def _accesses_of(
+        self, graph: int, executable: Handle | None, state: State, depth: int
+    ) -> tuple[list[Access], list[int]]:
         accesses: list[Access] = []
         ops: list[int] = []
-        for op in self.graphs[graph]:
+        for op in self.held(state, graph):
             ops.append(op)
             made = self.ops[op]
             mine = self._changed.get((executable, op), self._changed.get((None, op)))
             if mine is not None:
                 accesses += mine
             elif op in self._inner and depth < 4:
-                inner, below = self._accesses_of(self._inner[op], executable, depth + 1)
+                inner, below = self._accesses_of(self._inner[op], executable, state, depth + 1)
                 accesses += inner
                 ops += below
             elif made.kind not in (ApiKind.FREE, ApiKind.ALLOC):

@@ -115,6 +115,7 @@ class OrderState:
     captures: list[Capture] = field(default_factory=list)
     device_bits: dict[int | None, int] = field(default_factory=dict)  # ops by device
     barriers: dict[int | None, Done] = field(default_factory=dict)  # complete before later work of a device starts (C9)
+    graphs: dict[int, tuple[int, ...]] = field(default_factory=dict)  # the ops that a graph holds on these paths
     launches: dict[tuple[str, int, int], tuple[int, ...]] = field(default_factory=dict)  # last ones of an executable graph
 
     def copy(self) -> OrderState:
@@ -130,6 +131,7 @@ class OrderState:
             [c.copy() for c in self.captures],
             dict(self.device_bits),
             dict(self.barriers),
+            dict(self.graphs),
             dict(self.launches),
         )
 
@@ -447,6 +449,7 @@ def merge(a: OrderState, b: OrderState, forced: bool = False) -> OrderState:
             d: done(a.barriers.get(d, NOTHING), b.barriers.get(d, NOTHING))
             for d in a.barriers.keys() | b.barriers.keys()
         },
+        {g: tuple(dict.fromkeys(a.graphs.get(g, ()) + b.graphs.get(g, ()))) for g in a.graphs.keys() | b.graphs.keys()},
         {k: union(a.launches.get(k, ()), b.launches.get(k, ())) for k in a.launches.keys() | b.launches.keys()},
     )
 
