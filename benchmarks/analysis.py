@@ -1,0 +1,235 @@
+"""What the analysis costs, beside parsing the same text with tree-sitter in the same run.
+
+    python benchmarks/analysis.py [--json OUT] [--jobs N] TREE...
+
+size     one file of growing length, made of renamed copies of a program with kernels, streams, events and copies: seconds, and how
+         they grow (the exponent over the range; 1 is linear)
+edits    a 3,000-line file: one function changes, what the next analysis takes (p50, p99)
+files    programs of a growing number of files, one of which calls the others
+trees    `check` over the trees on one core and on N: lines a second, the memory of the largest process, the slowest program
+CPU seconds, except for N cores. Ratios to the parse travel between machines; seconds do not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.syntax.parse import parse_tree
+from stitchcuda.server.cli import inputs, programs
+
+UNIT = """
+__global__ void scale_@(float* out, const float* in, int n, float factor) {
+    __shared__ float tile[256];
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    tile[threadIdx.x] = i < n ? in[i] : 0.0f;
+    __syncthreads();
+    if (i < n) out[i] = factor * tile[255 - threadIdx.x];
+}
+
+static void stage_@(float* d_out, float* d_in, float* pinned, int n, cudaStream_t copy, cudaStream_t work, cudaEvent_t ready) {
+    cudaMemcpyAsync(d_in, pinned, n * sizeof(float), cudaMemcpyHostToDevice, copy);
+    cudaEventRecord(ready, copy);
+    cudaStreamWaitEvent(work, ready, 0);
+    for (int round = 0; round < 4; ++round) {
+        scale_@<<<(n + 255) / 256, 256, 0, work>>>(d_out, d_in, n, 0.5f);
+        scale_@<<<(n + 255) / 256, 256, 0, work>>>(d_in, d_out, n, 2.0f);
+    }
+}
+
+void run_@(int n) {
+    float *d_in, *d_out, *pinned;
+    cudaStream_t copy, work;
+    cudaEvent_t ready;
+    cudaMalloc(&d_in, n * sizeof(float));
+    cudaMalloc(&d_out, n * sizeof(float));
+    cudaMallocHost(&pinned, n * sizeof(float));
+    cudaStreamCreateWithFlags(&copy, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking);
+    cudaEventCreate(&ready);
+    for (int i = 0; i < n; ++i) pinned[i] = i;
+    stage_@(d_out, d_in, pinned, n, copy, work, ready);
+    cudaMemcpyAsync(pinned, d_out, n * sizeof(float), cudaMemcpyDeviceToHost, work);
+    cudaStreamSynchronize(work);
+    if (pinned[0] < 0) cudaDeviceSynchronize();
+    cudaFree(d_in);
+    cudaFree(d_out);
+    cudaFreeHost(pinned);
+    cudaStreamDestroy(copy);
+    cudaStreamDestroy(work);
+    cudaEventDestroy(ready);
+}
+"""
+LENGTHS = (500, 1000, 2000, 4000, 8000, 16000)
+COUNTS = (4, 16, 64, 256)
+EDITS = 60
+
+
+def cpu(work: Callable[[], object]) -> float:
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def text_of(lines: int) -> bytes:
+    each = UNIT.count("\n")
+    return "".join(UNIT.replace("@", str(k)) for k in range(max(1, lines // each))).encode()
+
+
+def once(files: dict[str, bytes]) -> float:
+    def work() -> None:
+        index = Index(strict=True)
+        for path, text in files.items():
+            index.put(path, text)
+        index.analyse()
+
+    return cpu(work)
+
+
+def parsing(files: dict[str, bytes]) -> float:
+    return cpu(lambda: [parse_tree(text) for text in files.values()])
+
+
+def exponent(rows: Sequence[dict[str, Any]], by: str) -> float:
+    """The slope of log(seconds) over log(size)."""
+    xs, ys = [math.log(r[by]) for r in rows], [math.log(max(r["seconds"], 1e-6)) for r in rows]
+    return statistics.linear_regression(xs, ys).slope
+
+
+def sizes() -> list[dict[str, Any]]:
+    rows = []
+    for lines in LENGTHS:
+        files = {"a.cu": text_of(lines)}
+        number = files["a.cu"].count(b"\n")
+        parse, whole = parsing(files), once(files)
+        rows.append({"lines": number, "seconds": whole, "parse": parse, "ratio": whole / parse})
+    return rows
+
+
+def many_files() -> list[dict[str, Any]]:
+    rows = []
+    for count in COUNTS:
+        files = {f"f{k}.cu": UNIT.replace("@", str(k)).encode() for k in range(count)}
+        calls = "".join(f"void run_{k}(int n);\n" for k in range(count))
+        body = "".join(f"    run_{k}(1024);\n" for k in range(count))
+        files["main.cu"] = f"{calls}int main() {{\n{body}}}\n".encode()
+        parse, whole = parsing(files), once(files)
+        rows.append({"files": len(files), "seconds": whole, "parse": parse, "ratio": whole / parse})
+    return rows
+
+
+def edits() -> dict[str, Any]:
+    text = text_of(3000)
+    index = Index(strict=True)
+    index.put("a.cu", text)
+    first = cpu(index.analyse)
+    units = text.count(b"void run_")
+    took = []
+    for k in range(EDITS):
+        name = f"stage_{k % units}".encode()
+        changed = text.replace(b"static void " + name + b"(", b"static void " + name + b"( ").replace(
+            b"round < 4", b"round < %d" % (5 + k), 1
+        )
+
+        def work(now: bytes = changed) -> None:
+            index.put("a.cu", now)
+            index.analyse()
+
+        took.append(cpu(work))
+    took.sort()
+    parse = statistics.median(parsing({"a.cu": text}) for _ in range(5))
+    p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
+    return {
+        "lines": text.count(b"\n"),
+        "first": first,
+        "p50": p50,
+        "p99": p99,
+        "parse": parse,
+        "p50_ratio": p50 / parse,
+    }
+
+
+def program(group: programs.Group) -> tuple[str, int, float, float]:
+    files = {}
+    for path in chain(group.sources, group.context):
+        text = inputs.read(path).text
+        if text is not None:
+            files[path] = text
+    lines = sum(files[p].count(b"\n") for p in group.sources if p in files)
+    index = Index()
+
+    def work() -> None:
+        for path, text in files.items():
+            index.put(path, text)
+        index.analyse()
+
+    return str(group), lines, cpu(work), parsing(files)
+
+
+def trees(paths: Sequence[str], jobs: int) -> dict[str, Any]:
+    plan = programs.plan(inputs.find(paths).files, paths)
+    start = time.monotonic()
+    with ProcessPoolExecutor(1) as pool:
+        rows = list(pool.map(program, plan.groups))
+    alone = time.monotonic() - start
+    start = time.monotonic()
+    with ProcessPoolExecutor(jobs) as pool:
+        list(pool.map(program, plan.groups))
+    together = time.monotonic() - start
+    lines = sum(r[1] for r in rows)
+    worst = max(rows, key=lambda r: r[2])
+    return {
+        "programs": len(rows),
+        "lines": lines,
+        "lines_a_second": lines / alone,
+        "lines_a_second_together": lines / together,
+        "jobs": jobs,
+        "ratio_to_parse": sum(r[2] for r in rows) / sum(r[3] for r in rows),
+        "largest_process_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
+        "slowest": {"program": worst[0], "lines": worst[1], "seconds": worst[2]},
+    }
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trees", nargs="*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    once({"warm.cu": text_of(100)})
+    value: dict[str, Any] = {"machine": {"python": platform.python_version(), "cores": os.cpu_count()}}
+    value["size"] = sizes()
+    value["size_exponent"] = exponent(value["size"], "lines")
+    for row in value["size"]:
+        print(f"{row['lines']:>6} lines {row['seconds']:.2f} s, {row['ratio']:.1f} x the parse")
+    print(f"grows with the length to the power of {value['size_exponent']:.2f}")
+    value["files"] = many_files()
+    value["files_exponent"] = exponent(value["files"], "files")
+    for row in value["files"]:
+        print(f"{row['files']:>6} files {row['seconds']:.2f} s, {row['ratio']:.1f} x the parse")
+    print(f"grows with the number of files to the power of {value['files_exponent']:.2f}")
+    value["edits"] = edits()
+    print("edits", {k: round(v, 4) for k, v in value["edits"].items()})
+    if arguments.trees:
+        value["trees"] = trees(arguments.trees, arguments.jobs)
+        print("trees", value["trees"])
+    if arguments.json:
+        arguments.json.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
