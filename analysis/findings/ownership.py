@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stitchcuda.analysis.findings.handing import Handing
+from stitchcuda.analysis.findings.slots import bare, flowing, is_null, is_success, out_name, polarity, shape_of, slot
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,
@@ -23,10 +24,8 @@ from stitchcuda.analysis.program.ir import (
     Conditional,
     Const,
     Construct,
-    Deref,
     Expr,
     Function,
-    Index,
     InitList,
     Lambda,
     Launch,
@@ -45,7 +44,6 @@ MAKES = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC, ApiKind.STREAM_CREATE, Api
 ENDS = {
     ApiKind.FREE: "ptr", ApiKind.HOST_FREE: "ptr", ApiKind.STREAM_DESTROY: "stream", ApiKind.EVENT_DESTROY: "event",
 }  # fmt: skip
-SUCCESS = ("cudaSuccess", "CUDA_SUCCESS")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +174,7 @@ class Owner:
         elif self._known(name):
             self._gone(name, path)
         elif made or isinstance(value, Api):
-            path.pending[name] = (frozenset(made), _polarity(value))
+            path.pending[name] = (frozenset(made), polarity(value))
         return alive
 
     def changed(self, name: str, path: Path) -> None:
@@ -185,7 +183,7 @@ class Owner:
         path.pending.pop(name, None)
 
     def _api(self, expr: Api, path: Path) -> bool:
-        out = _out_name(expr)
+        out = out_name(expr)
         for role, value in expr.roles:
             if not (role == "out" and out is not None) and slot(bare(value)) is None:
                 self.visit(value, path)
@@ -241,7 +239,7 @@ class Owner:
         found: set[str] = set()
         for node in walk(expr):
             if isinstance(node, Api) and node.kind in MAKES:
-                found.add(_out_name(node) or "")
+                found.add(out_name(node) or "")
             elif isinstance(node, Call):
                 outs = ((k, bare(a)) for k, a in enumerate(node.args))
                 names = {k: slot(a.operand) for k, a in outs if isinstance(a, AddressOf)}
@@ -385,85 +383,3 @@ class Owner:
         yes, no = path.copy(), path
         yes.facts[shape], no.facts[shape] = (True, names), (False, names)
         return [yes], [no]
-
-
-def bare(expr: Expr) -> Expr:
-    """Without casts."""
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return expr
-
-
-def slot(expr: object) -> str | None:
-    """A variable, or a member of one, as a name: "p", "c.p"."""
-    if isinstance(expr, Name):
-        return expr.name
-    if isinstance(expr, Member) and isinstance(expr.base, Name):
-        return f"{expr.base.name}.{expr.name}"
-    return None
-
-
-def is_null(expr: Expr) -> bool:
-    written = bare(expr)
-    return (isinstance(written, Const) and written.value in (None, 0) and written.value is not False) or (
-        isinstance(written, Name) and written.name == "NULL"
-    )
-
-
-def is_success(expr: object) -> bool:
-    """The name of a call's success."""
-    written = bare(expr) if isinstance(expr, Cast) else expr
-    return isinstance(written, Name) and written.name.rsplit("::", 1)[-1] in SUCCESS
-
-
-def _out_name(expr: Api) -> str | None:
-    """The variable whose address the call gets to put its result into."""
-    out = expr.role("out")
-    written = bare(out) if out is not None else None
-    return slot(written.operand) if isinstance(written, AddressOf) else None
-
-
-def _polarity(value: Expr) -> bool | None:
-    """Of a status kept in a variable: whether the variable is true when the call failed."""
-    written = bare(value)
-    if isinstance(written, Api):
-        return True
-    if isinstance(written, Binary) and (is_success(written.left) or is_success(written.right)):
-        return written.op == "!="
-    return None
-
-
-def flowing(expr: Expr) -> Iterator[str]:
-    """The variables whose value an expression may pass on as it is, or moved by an offset."""
-    match expr:
-        case Name() | Member() if (name := slot(expr)) is not None:
-            yield name
-        case Cast(operand=operand):
-            yield from flowing(operand)
-        case Binary(op="+" | "-", left=left, right=right) | Binary(op=",", left=left, right=right):
-            yield from flowing(left)
-            yield from flowing(right)
-        case Conditional(then=then, otherwise=otherwise):
-            yield from flowing(then)
-            yield from flowing(otherwise)
-        case AddressOf(operand=Index(base=base)):
-            yield from flowing(base)
-        case AddressOf(operand=Deref(operand=operand)):
-            yield from flowing(operand)
-        case Assign(value=value):
-            yield from flowing(value)
-        case InitList(items=items):
-            for item in items:
-                yield from flowing(item)
-        case Construct(args=args):
-            for arg in args:
-                yield from flowing(arg)
-
-
-def shape_of(expr: Expr) -> str:
-    """An expression without its positions."""
-    parts = []
-    for node in walk(expr):
-        detail = getattr(node, "name", getattr(node, "op", getattr(node, "value", "")))
-        parts.append(f"{type(node).__name__}:{detail if isinstance(detail, str | int | float) else ''}")
-    return " ".join(parts)

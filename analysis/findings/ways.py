@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import (
-    ENDS,
-    MAKES,
-    NULL,
-    Owner,
-    Path,
-    Ways,
-    flowing,
-    is_success,
-    shape_of,
-    slot,
-)
+from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways
+from stitchcuda.analysis.findings.slots import flowing, is_success, shape_of, slot
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
