@@ -10,6 +10,7 @@ from stitchcuda.analysis.order.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
     EVENT_TYPES,
+    NUMBERS,
     STREAM_TYPES,
     plain,
 )
@@ -35,6 +36,7 @@ from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
+_PLAIN = frozenset(NUMBERS) | STREAM_TYPES | EVENT_TYPES
 
 
 class Construction(HostCalls):
@@ -254,7 +256,7 @@ class Construction(HostCalls):
         """Bases and members that the constructor does not initialise itself (`given`): by their default initialisers, else
         by the default constructors of their classes."""
         for base in record.bases:
-            if plain(base) not in given and self.names.record(TypeRef(base)) not in (None, record):
+            if plain(base) not in given and self.owns_objects(TypeRef(base)) not in (None, record):
                 self._as_member(Site("", record.path, record.span), types, place, TypeRef(base), state, span)
         for declaration in record.fields:
             if declaration.name in given:
@@ -284,11 +286,37 @@ class Construction(HostCalls):
             self.frames.pop()
 
     def owns_objects(self, type: TypeRef) -> ir.Record | None:
-        """The class of a member that is an object by value."""
+        """The class of a member that is an object by value, when what it is made of matters here: device work, or pointers
+        that it keeps."""
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None or resolved.pointer or resolved.reference or resolved.dims:
             return None
-        return self.names.record(resolved)
+        record = self.names.record(resolved)
+        return record if record is not None and self._matters(record) else None
+
+    def _matters(self, record: ir.Record) -> bool:
+        known = self._mattering.get(record.name)
+        if known is None:
+            self._mattering[record.name] = False  # a class that holds itself
+            name = plain(record.name)
+            makers = (*self.program.by_name.get(name, ()), *self.program.by_name.get(f"~{name}", ()))
+            types = [self.names.resolve(f.type) for f in record.fields]
+            parts = [self.names.record(t) for t in types if t is not None and not t.pointer and not t.reference]
+            view = all(t is not None and (t.pointer or t.name in _PLAIN) for t in types)
+            known = (
+                view
+                or any(u in self.program.reaches_cuda for u in makers)
+                or any(part is not None and self._matters(part) for part in parts)
+                or any(
+                    (base := self.names.record(TypeRef(b))) is not None and self._matters(base) for b in record.bases
+                )
+            )
+            self._mattering[record.name] = known
+        return known
+
+    @cached_property
+    def _mattering(self) -> dict[str, bool]:
+        return {}
 
     def class_types(self, function: Function, type: TypeRef | None) -> dict[str, TypeRef]:
         """The template parameters of a class template's method, as the type of its object binds them."""
@@ -329,7 +357,7 @@ class Construction(HostCalls):
         """The base class that a constructor initialises by name."""
         record = self.names.record(self.names.resolve(self.bound_type(self.type_of(this))))
         found = [b for b in record.bases if plain(b) == plain(name)] if record is not None else []
-        return TypeRef(found[0]) if found and self.names.record(TypeRef(found[0])) is not None else None
+        return TypeRef(found[0]) if found and self.owns_objects(TypeRef(found[0])) is not None else None
 
     def end_storage(self, place: Place, state: State, span: Span, kept: Value) -> None:
         """The memory of a local at the end of its scope: its own, that of containers in it, and what it owns."""
