@@ -137,9 +137,9 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
 def one_program(group: programs.Group) -> Tally:
     index = Index()
     texts = {path: inputs.read(path).text for path in chain(group.sources, group.context)}
-    if any(b"hip/hip_runtime" in (text or b"") for text in texts.values()):
-        if not any(b"cuda_runtime" in (text or b"") for text in texts.values()):
-            return Tally()  # a HIP program: launches look like CUDA's, its API is another
+    hip, runtime = (any(word in (t or b"") for t in texts.values()) for word in (b"hip/hip_runtime", b"cuda_runtime"))
+    if hip and not runtime:
+        return Tally()  # a HIP program: launches look like CUDA's, its API is another
     for path, text in texts.items():
         if text is not None:
             index.put(path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate, short
@@ -381,7 +382,7 @@ class Statements(Calls):
             self.cut(stmt.span, "cases that differ in template arguments only: the first ones stand for all")
         return kept
 
-    def _leads_on(self, calls: list[ir.Expr | Stmt]) -> bool:
+    def _leads_on(self, calls: Sequence[ir.Expr | Stmt]) -> bool:
         """Whether one of the calls reaches CUDA."""
         names = [n.callee.name for n in calls if isinstance(n, ir.Call) and isinstance(n.callee, ir.Name)]
         found = (u for name in names for u in self.program.by_name.get(name.rpartition("::")[2], ()))
