@@ -66,6 +66,8 @@ def check(given: RuleInput) -> Iterator[Finding]:
             made = line.ops[buffer.alloc_op] if buffer.pooled and buffer.alloc_op is not None else None
             if made is None or made.stream is None or not line.may_overlap(made.id, op.id):
                 continue
+            if not made.api.startswith(("cudaM", "cuM")):  # a library's pool hands out memory that is there already
+                continue
             key = (buffer.id, op.stream, op.conditions)
             if key in told or exclusive(line, made, op) or made.graph != op.graph or _races(line, made, op, access):
                 continue
