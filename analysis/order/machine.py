@@ -116,7 +116,9 @@ class OrderState:
     device_bits: dict[int | None, int] = field(default_factory=dict)  # ops by device
     barriers: dict[int | None, Done] = field(default_factory=dict)  # complete before later work of a device starts (C9)
     graphs: dict[int, tuple[int, ...]] = field(default_factory=dict)  # the ops that a graph holds on these paths
-    launches: dict[tuple[str, int, int], tuple[int, ...]] = field(default_factory=dict)  # last ones of an executable graph
+    launches: dict[tuple[str, int, int], tuple[int, ...]] = field(
+        default_factory=dict
+    )  # last ones of an executable graph
 
     def copy(self) -> OrderState:
         return OrderState(

@@ -225,3 +225,19 @@ def test_c11_the_host_touches_managed_memory_after_the_kernels_that_use_it() -> 
     assert not early.before(early.host_reads()[-1], "a")
     late = run(managed + "cudaStreamSynchronize(s); float v = m[0];")
     assert late.before(late.host_reads()[-1], "a")
+
+
+LAZY = (
+    "struct Space { float* p = nullptr; size_t size = 0;\n"
+    "  float* get(size_t n) { if (n > size) { if (p) cudaFree(p); cudaMalloc(&p, n); size = n; } return p; } };\n"
+    "void work(Space& w, size_t n, cudaStream_t s) { float* q = w.get(n); c<<<1, 1, 0, s>>>(q); }\n"
+)
+
+
+def test_g5_what_a_graph_holds_is_told_apart_by_path() -> None:
+    use = "Space w; size_t n = argc; work(w, n, s); cudaStreamSynchronize(s);"
+    body = f"{TWO}int argc = 3; {use} {BEGIN.format(mode='Global')} work(w, n, s); {END}"
+    launch = "cudaGraphExec_t x1; cudaGraphInstantiate(&x1, g, 0); cudaGraphLaunch(x1, s); cudaStreamSynchronize(s);"
+    assert run(body + launch, before=LAZY).timeline.stale == ()
+    unknown = run((body + launch).replace("int argc = 3", "extern int argc"), before=LAZY)
+    assert unknown.timeline.stale == ()
