@@ -69,8 +69,33 @@ class Correspondence:
 
     def site(self, site: Site) -> Site | None:
         """Where a site of the original is in the changed version; None: nowhere."""
+        if not site.function:
+            return self._part(site)
         span = self.spans.get(site.function, {}).get(site.span)
+        if span is None and self._initialises(site):
+            return site
         return None if span is None else Site(site.function, site.path, span)
+
+    def _initialises(self, site: Site) -> bool:
+        """A member initialiser: it stands before the body, in a signature that is the same."""
+        old, new = self.before.program.functions.get(site.function), self.after.program.functions.get(site.function)
+        if old is None or new is None or old.body is None or new.body is None:
+            return False
+        same = old.body.span[0] == new.body.span[0] and old.initializers == new.initializers
+        return same and site.span[1] <= old.body.span[0]
+
+    def _part(self, site: Site) -> Site | None:
+        """A class, or a member of it, by name."""
+        for name, record in self.before.program.records.items():
+            other = self.after.program.records.get(name)
+            if record.path != site.path or other is None or other.path != site.path:
+                continue
+            if record.span == site.span:
+                return Site("", site.path, other.span)
+            member = next((f.name for f in record.fields if f.span == site.span), None)
+            if member is not None:
+                return next((Site("", site.path, f.span) for f in other.fields if f.name == member), None)
+        return None
 
     def map(self, uid: str, old: Expr | Stmt, new: Expr | Stmt) -> None:
         spans = self.spans.setdefault(uid, {})

@@ -193,10 +193,13 @@ def _old_pairs(
             continue
         known.add((a, b))
         for first, second in ((a, b), (b, a)):
-            if not made.ordered_before(first, second):
+            partly = line.on_some_paths(first, second)
+            if not partly and not made.ordered_before(first, second):
                 continue
             found.pairs += 1
             x, y = made.pairs[first], made.pairs[second]
+            if partly and other.on_some_paths(x, y):
+                continue
             if other.ordered(x, y):
                 if not anything and other.ops[y].kind is not ApiKind.FREE and not conflict(other, x, y):
                     what = f"does not use what {_named(made, first)} used, as it did"
