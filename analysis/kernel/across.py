@@ -10,7 +10,8 @@ from stitchcuda.analysis.kernel.lanes import Coefficient, Form, Monomial, lanes_
 from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, Buffer, KernelTrace, Memory, Mode
 from stitchcuda.analysis.program.ir import Site
 
-MOST_PAIRS = 2_000  # of accesses that are compared
+_MOST_PAIRS = 300  # of accesses that are compared
+_ROUNDS = 3  # of a loop
 _BLOCK = "blockIdx."
 _OPAQUE = re.compile(r"[u~^]\S*\d+$")
 _ORDERING = (BarrierKind.FENCE, BarrierKind.GRID, BarrierKind.CLUSTER, BarrierKind.NAMED)
@@ -88,13 +89,8 @@ def _shifted(write: Access, read: Access, axis: str) -> bool:
         if () not in step:
             return apart in (step, {m: -c for m, c in step.items()}) and not mine.isdisjoint(theirs)
     written = {write.offset.at(lane) for lane in lanes_of(write.lanes)}
-    for lane in lanes_of(read.lanes):
-        key = read.offset.at(lane)
-        if key in written:
-            continue
-        if any(_moved(key, step, by) in written for by in (-1, 1)):
-            return True
-    return False
+    own = {read.offset.at(lane) for lane in lanes_of(read.lanes)} - written
+    return any(_moved(key, step, by) in written for key in own for by in (-1, 1))
 
 
 def _int(c: Coefficient) -> int:
@@ -172,23 +168,28 @@ def barrier_between(trace: KernelTrace, first: int, last: int) -> Barrier | None
 
 
 def crossings(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
-    """Plain writes, each with the plain reads behind it that get to other blocks' elements. Of what a loop repeats with
-    the same index, the first write and the last read stand for all."""
-    writes: dict[Buffer, dict[tuple[Site, Form], Access]] = {}
+    """Plain writes, each with the plain reads behind it that get to other blocks' elements. Of what a loop repeats, the
+    first writes and the last reads stand for all."""
+    writes: dict[Buffer, dict[Site, dict[Form, Access]]] = {}
     for access in trace.accesses:
         if plain(access, Mode.WRITE) and any(s.startswith(_BLOCK) for s in access.offset.symbols):
-            writes.setdefault(access.buffer, {}).setdefault((access.site, access.offset), access)
-    reads: dict[Buffer, dict[tuple[Site, Form], Access]] = {}
-    for access in trace.accesses:
+            places = writes.setdefault(access.buffer, {}).setdefault(access.site, {})
+            if len(places) < _ROUNDS:
+                places.setdefault(access.offset, access)
+    reads: dict[Buffer, dict[Site, dict[Form, Access]]] = {}
+    for access in reversed(trace.accesses):
         if access.buffer in writes and plain(access, Mode.READ):
-            reads.setdefault(access.buffer, {})[access.site, access.offset] = access
+            places = reads.setdefault(access.buffer, {}).setdefault(access.site, {})
+            if len(places) < _ROUNDS:
+                places.setdefault(access.offset, access)
     pairs = 0
-    for buffer, found in reads.items():
-        for read in found.values():
-            for write in writes[buffer].values():
+    for buffer, sites in reads.items():
+        stored = [write for same in writes[buffer].values() for write in same.values()]
+        for read in sorted((r for same in sites.values() for r in same.values()), key=lambda r: r.at):
+            for write in stored:
                 if write.at < read.at:
                     pairs += 1
-                    if pairs > MOST_PAIRS:
+                    if pairs > _MOST_PAIRS:
                         return
                     if meets_other_block(write, read):
                         yield write, read

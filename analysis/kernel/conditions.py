@@ -35,6 +35,9 @@ class Conditions:
         self._sources: dict[str, dict[str, list[ir.Expr]]] = {}
         self._calls: dict[Site, frozenset[str]] = {}
         self._elects: dict[Site, bool] = {}
+        self._conditions: dict[Site, list[ir.Expr | ir.Stmt]] = {}
+        self._initial: dict[str, dict[str, ir.Expr]] = {}
+        self._assignments: dict[str, dict[Span, ir.Assign]] = {}
         self._branches: dict[Site, Span | None] = {}
 
     def calls(self, guard: Guard) -> frozenset[str]:
@@ -56,7 +59,11 @@ class Conditions:
     def _parts(self, guard: Guard) -> list[ir.Expr | ir.Stmt]:
         if guard.key.startswith(("#if ", "range ")):  # it stands at the whole statement
             return []
-        return [n for n in self.nodes(guard.site.function) if _within(n.span, guard.site.span)]
+        known = self._conditions.get(guard.site)
+        if known is None:
+            nodes = self.nodes(guard.site.function)
+            known = self._conditions[guard.site] = [n for n in nodes if _within(n.span, guard.site.span)]
+        return known
 
     def values(self, function: str, value: ir.Expr) -> Iterator[ir.Expr | ir.Stmt]:
         """The parts of a value, and of the values of the variables that it names."""
@@ -122,6 +129,28 @@ class Conditions:
             coordinates = coordinates or isinstance(node, ir.Call) and called_name(node) in _RANKS
             waiting.extend(ir.children(node))
         return Ingredients(loads, coordinates, stepped)
+
+    def initial(self, function: str, name: str) -> ir.Expr | None:
+        """What a variable was declared with."""
+        return self._declared(function).get(name)
+
+    def _declared(self, function: str) -> dict[str, ir.Expr]:
+        known = self._initial.get(function)
+        if known is None:
+            known = self._initial[function] = {
+                n.name: n.init for n in self.nodes(function) if isinstance(n, ir.Declare) and n.init is not None
+            }
+        return known
+
+    def assignment(self, target: Site) -> ir.Assign | None:
+        """The assignment whose target stands at a place."""
+        known = self._assignments.get(target.function)
+        if known is None:
+            known = self._assignments[target.function] = {}
+            for node in self.nodes(target.function):
+                if isinstance(node, ir.Assign):
+                    known.setdefault(node.target.span, node)
+        return known.get(target.span)
 
     def condition(self, guard: Guard, wanted: Callable[[ir.Expr | ir.Stmt], bool]) -> bool:
         """Whether some part of the condition is as wanted."""

@@ -36,14 +36,7 @@ class Update:
 
 def update_of(access: Access, conditions: Conditions, function: Function, spelled: Spelling) -> Update | None:
     """The update that a write belongs to; None when the old value plays no part in it."""
-    node = next(
-        (
-            n
-            for n in conditions.nodes(access.site.function)
-            if isinstance(n, ir.Assign) and n.target.span == access.site.span
-        ),
-        None,
-    )
+    node = conditions.assignment(access.site)
     if node is None:
         return None
     if node.op:
@@ -52,7 +45,7 @@ def update_of(access: Access, conditions: Conditions, function: Function, spelle
     target = spelled(node.target)
     if not target:
         return None
-    old = {target, *_copies(conditions, access.site.function, target, spelled)}
+    old = {target, *_copies(conditions, access.site.function, node.value, target, spelled)}
     if any(spelled(part) in old for part, positive in terms(node.value) if positive):
         return Update(node, Kind.SUM)
     if any(spelled(part) in old for part in _operands(node.value)):
@@ -69,11 +62,12 @@ def update_of(access: Access, conditions: Conditions, function: Function, spelle
     return None
 
 
-def _copies(conditions: Conditions, function: str, target: str, spelled: Spelling) -> Iterator[str]:
-    """Variables that were declared with the old value: `int old = *x;`."""
-    for node in conditions.nodes(function):
-        if isinstance(node, ir.Declare) and node.init is not None and spelled(node.init) == target:
-            yield node.name
+def _copies(conditions: Conditions, function: str, value: ir.Expr, target: str, spelled: Spelling) -> Iterator[str]:
+    """Variables in a value that were declared with the old one: `int old = *x;`."""
+    for part in _operands(value):
+        init = conditions.initial(function, part.name) if isinstance(part, ir.Name) else None
+        if isinstance(part, ir.Name) and init is not None and spelled(init) == target:
+            yield part.name
 
 
 def terms(value: ir.Expr) -> Iterator[tuple[ir.Expr, bool]]:

@@ -63,7 +63,7 @@ from stitchcuda.analysis.kernel.across import (
 )
 from stitchcuda.analysis.kernel.conditions import Conditions, redefined, words
 from stitchcuda.analysis.kernel.lanes import lanes_of
-from stitchcuda.analysis.kernel.model import Access, Barrier, KernelTrace, Memory, Mode, Uniformity
+from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
 from stitchcuda.analysis.program.ir import Site
@@ -88,7 +88,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
 def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:
     """One finding for each buffer: at the first read that comes too early."""
     out: dict[Site, Finding] = {}
-    if ordered_between(trace, -1, len(trace.events)):
+    if not any(b.kind is BarrierKind.BLOCK for b in trace.barriers) or ordered_between(trace, -1, len(trace.events)):
         return out
     grid = Grid(traces, conditions, trace)
     buffers = set()
