@@ -175,7 +175,7 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
             level = Confidence.POSSIBLE
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
-    if not (earlier.certain and later.certain):
+    if not (earlier.certain and later.certain) or _parts_by_number(earlier, later, clash):
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
@@ -201,6 +201,13 @@ def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:
         return False
     since = timeline.earlier[later.id] & ~((1 << earlier.id + 1) - 1)
     return any(since >> op.id & 1 and op.waits >> (earlier.id + 1) for op in timeline.ops[earlier.id + 1 :])
+
+
+def _parts_by_number(earlier: Op, later: Op, clash: Conflict) -> bool:
+    """One kernel twice, with other numbers: they may pick the part that it works on, in a way that was not understood."""
+    unclear = all(a.range.extent is None and a.range.shape is Shape.SOME for a in (clash.first, clash.second))
+    same = earlier.kind is later.kind is ApiKind.LAUNCH and earlier.kernel == later.kernel
+    return unclear and same and clash.first.via == clash.second.via and earlier.scalars != later.scalars
 
 
 def _texts(op: Op) -> set[str]:

@@ -61,6 +61,7 @@ class Launches(Expressions):
             unknown=unknown,
             grid=self.source_of(expr.grid),
             block=self.source_of(expr.block),
+            scalars=tuple(str(a.value) for a in args if isinstance(a, Num)),
             launched=launched,
             certain=certain,
             early=self.starts_early(expr, launched.kernels, stream, state),

@@ -217,6 +217,7 @@ class Op:
     copy_kind: str = ""  # "h2d" | "d2h" | "d2d" | "h2h" | "peer" | "" (not a copy or not known)
     grid: str = ""  # as written
     block: str = ""
+    scalars: tuple[str, ...] = ()  # launches: what is known of the whole numbers among the arguments
     launched: Launched | None = None  # for a launch
     asynchronous: bool = True  # False: when the call returns, its accesses to *host* memory are over (C1-C3, C5)
     loop: int | None = None
