@@ -5,13 +5,13 @@ from __future__ import annotations
 from stitchcuda.analysis.order import host_library, host_ranges
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
-from stitchcuda.analysis.order.containers import Containers
 from stitchcuda.analysis.order.copy_blocks import MAKERS
 from stitchcuda.analysis.order.host_functions import AWAITS, TELLS
 from stitchcuda.analysis.order.names import plain
 from stitchcuda.analysis.order.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
+from stitchcuda.analysis.order.thrust import Thrust
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
     Clock,
@@ -31,7 +31,7 @@ from stitchcuda.analysis.program.ir import Expr, Site, Span, TypeRef
 Outcome = tuple[State, Value]
 
 
-class HostCalls(Containers):
+class HostCalls(Thrust):
     """Layer of the executor: calls of host functions without a body in the program."""
 
     def call_backs(self, values: list[Value], span: Span, state: State, calls: tuple[Site, ...] | None = None) -> None:
@@ -113,6 +113,9 @@ class HostCalls(Containers):
         bare = name.removeprefix("::").removeprefix("std::")
         self.watch_library(name, expr, state)
         short_name = plain(name)
+        computed = self.thrust_call(name, expr, state)
+        if computed is not None:
+            return [(state, computed)]
         if short_name in host_library.ENDS:
             for a in expr.args:
                 self.evaluate(a, state)

@@ -237,3 +237,25 @@ def test_a_number_that_may_be_minus_one_is_compared_as_such() -> None:
     """
     result = run("if (find(argc, 0) != -1) return 0; a<<<1, 32>>>(x);", before=before)
     assert "a" in {op.kernel for op in result.timeline.ops}
+
+
+# ------------------------------------------------------------------------------------------------------------- thrust
+
+VECTOR = "thrust::device_vector<float> v(64); cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);\n"
+
+
+def test_an_algorithm_is_work_that_the_host_waits_for() -> None:
+    result = run(VECTOR + "thrust::sort(v.begin(), v.end()); a<<<1, 32, 0, s>>>(thrust::raw_pointer_cast(v.data()));")
+    assert names(result, result.op("thrust::sort")) == {"v"}
+    assert result.ordered("thrust::sort", "a")
+
+
+def test_an_algorithm_runs_on_the_stream_of_its_policy() -> None:
+    result = run(VECTOR + "a<<<1, 32, 0, s>>>(x); thrust::sort(thrust::cuda::par.on(s), v.begin(), v.end());")
+    assert result.op("thrust::sort").stream == result.op("a").stream
+    assert result.ordered("a", "thrust::sort")
+
+
+def test_the_host_does_not_wait_for_an_algorithm_without_sync() -> None:
+    result = run(VECTOR + "thrust::sort(thrust::cuda::par_nosync.on(s), v.begin(), v.end()); b<<<1, 32>>>(x);")
+    assert not result.ordered("thrust::sort", "b")
