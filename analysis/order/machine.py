@@ -225,7 +225,7 @@ class Machine:
             reasons += [(t, "event") for t in records if snapshot.done.must >> t & 1]
         reasons += [(t, "host_wait") for t in state.host_tail]
         front = sum(1 << t for t in state.tails.get(stream_id, ())) & ~state.host.must if early else 0
-        start = Done(before.must & ~front, before.may & ~front)
+        start = Done(before.must & ~front, before.may & ~front, before.partly)
         reasons = [r for r in reasons if not front >> r[0] & 1]
         placed = Placed(start, state.earlier, self._reduce(op, reasons), records=records, awaited=awaited)
         after = before.with_op(op)
