@@ -50,7 +50,9 @@ class State:
     released: dict[Key, tuple[Released, Place | None]] = field(
         default_factory=dict
     )  # and the object whose destructor did
-    families: tuple[tuple[Key, int, Released], ...] = ()  # a loop released all members of a family: one of them, the loop
+    families: tuple[
+        tuple[Key, int, Released], ...
+    ] = ()  # a loop released all members of a family: one of them, the loop
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
