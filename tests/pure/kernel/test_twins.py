@@ -1,6 +1,7 @@
 """Kernels as people write them, each once right and once with a barrier missing or in the wrong place.
 
 `twins/*.cu` name the code in their first line; lines that end in `// only: ok` or `// only: bad` stand in one of the two.
+`right/*.cu` are right in ways that are hard to see.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from stitchcuda.gpu_validate.toolchain import find_nvcc
 from tests.pure.kernel.findings import shown, variant
 
 TWINS = sorted((Path(__file__).parent / "twins").glob("*.cu"))
+RIGHT = sorted((Path(__file__).parent / "right").glob("*.cu"))
 
 
 def test_there_are_many() -> None:
@@ -28,6 +30,11 @@ def test_the_bad_one_is_found_and_the_good_one_is_not(path: Path) -> None:
     assert code is not None
     assert set(shown(variant(text, "bad"))) == {code[1]}
     assert shown(variant(text, "ok")) == []
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda p: p.stem)
+def test_what_is_right_is_left_alone(path: Path) -> None:
+    assert shown(path.read_text()) == []
 
 
 @pytest.mark.nvcc
