@@ -38,6 +38,7 @@ class Grid:
 
     def __init__(self, traces: KernelTraces, conditions: Conditions, trace: KernelTrace) -> None:
         self._dims = [launch.grid for launch in traces.launches]
+        self.shape_known = traces.fixed
         self._params = {param.name for param in traces.function.params}
         uids = (traces.function.uid, *(uid for uid, _ in trace.functions))
         self._used: set[str] = set()
@@ -80,7 +81,10 @@ def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditio
     for guard in access.guards:
         if any(_ELECTS.search(name) for name in conditions.calls(guard)):
             return None  # one thread has won, or holds a lock
-    found = _in_block(access, conditions)
+    lanes = access.lanes
+    if not grid.shape_known and trace.block.y > 1:
+        lanes &= (1 << trace.block.x) - 1  # a guess: the block may be flat
+    found = _in_block(access, lanes, conditions)
     if found is not None:
         return Sharing(found, found is Who.BLOCK and not _on_data(access) and trace.block.known == "launch")
     if access.buffer.memory is not Memory.GLOBAL:
@@ -88,9 +92,9 @@ def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditio
     return _between_blocks(access, grid)
 
 
-def _in_block(access: Access, conditions: Conditions) -> Who | None:
-    """Whether lanes of one block meet, of those that may pass the guards together."""
-    if access.lanes.bit_count() < 2:
+def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:
+    """Whether some of these lanes of one block meet, of those that may pass the guards together."""
+    if lanes.bit_count() < 2:
         return None
     equal: list[Form] = []
     for guard in access.guards:
@@ -99,7 +103,7 @@ def _in_block(access: Access, conditions: Conditions) -> Who | None:
         elif guard.margin is None and conditions.elects(guard):
             return None
     fixed = _fixed_part(access.offset)
-    members = lanes_of(access.lanes)
+    members = lanes_of(lanes)
     places = Counter((fixed.at(lane), *(e.at(lane) for e in equal)) for lane in members)
     if len(places) == len(members):
         return None
