@@ -81,10 +81,14 @@ def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditio
     for guard in access.guards:
         if any(_ELECTS.search(name) for name in conditions.calls(guard)):
             return None  # one thread has won, or holds a lock
-    lanes = access.lanes
-    if not grid.shape_known and trace.block.y > 1:
-        lanes &= (1 << trace.block.x) - 1  # a guess: the block may be flat
-    found = _in_block(access, lanes, conditions)
+    found = _in_block(access, access.lanes, conditions)
+    if (
+        found is not None and not grid.shape_known and trace.block.y > 1
+    ):  # a guess: the block may be one row or one column
+        row = (1 << trace.block.x) - 1
+        column = sum(1 << k * trace.block.x for k in range(trace.block.y))
+        if any(_in_block(access, access.lanes & part, conditions) is None for part in (row, column)):
+            found = None
     if found is not None:
         return Sharing(found, found is Who.BLOCK and not _on_data(access) and trace.block.known == "launch")
     if access.buffer.memory is not Memory.GLOBAL:
