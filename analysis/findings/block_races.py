@@ -135,6 +135,10 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
         return Confidence.POSSIBLE  # the same value, perhaps: then the order does not matter
     if first.site == second.site and _crowded(second):
         return Confidence.POSSIBLE  # all threads update one place in one statement: an atomic is missing
+    if first.mode is Mode.ATOMIC and second.mode is Mode.READ and _polled(trace, second):
+        return Confidence.POSSIBLE  # a loop that goes on until a counter says so
+    if second.mode is Mode.WRITE and second.offset.constant is not None and _flag(second):
+        return Confidence.POSSIBLE
     if first.mode is Mode.READ and second.mode is Mode.ATOMIC:
         return Confidence.POSSIBLE  # look, then update: what was read is only a hint
     own = {(g.key, g.holds) for g in first.guards} ^ {(g.key, g.holds) for g in second.guards}
@@ -152,6 +156,21 @@ def _crowded(access: Access) -> bool:
     """Several threads touch one element at the same time."""
     lanes = lanes_of(access.lanes)
     return len({access.offset.at(lane) for lane in lanes}) < len(lanes)
+
+
+def _polled(trace: KernelTrace, read: Access) -> bool:
+    """The read stands in the condition of a loop."""
+    conditions = {g.site for access in trace.accesses for g in access.guards if g.loop}
+    return any(
+        c.function == read.site.function and c.span[0] <= read.site.span[0] and read.site.span[1] <= c.span[1]
+        for c in conditions
+    )
+
+
+def _flag(write: Access) -> bool:
+    """A constant that is stored when the data say so: a flag, which threads may raise at any time."""
+    constant = write.value is not None and write.value.constant is not None
+    return constant and any(g.uniformity is Uniformity.DATA for g in write.guards)
 
 
 def _differ(first: Access, second: Access) -> bool:

@@ -159,7 +159,9 @@ class Deciding(BlockState, ABC):
         first_log: dict[Cell, Value] = {}
         self._log = first_log
         self.guards.extend(decision.when_true)
-        self.active = yes & ~self.excluded(decision.when_true, added)
+        # what no side can take is a path that the walk assumed too much on: its lanes go on
+        not_first, not_second = self.excluded(decision.when_true, added), self.excluded(decision.when_false, added)
+        self.active = yes & ~(unknown & not_first & ~not_second)
         then()
         first = self.active
         stayed = [g for g in self.guards[added + len(decision.when_true) :] if g.leaves]
@@ -172,7 +174,7 @@ class Deciding(BlockState, ABC):
         second_log: dict[Cell, Value] = {}
         self._log = second_log
         self.guards.extend(decision.when_false)
-        self.active = no & ~self.excluded(decision.when_false, added)
+        self.active = no & ~(unknown & not_second & ~not_first)
         otherwise()
         second = self.active
         stayed += [g for g in self.guards[added + len(decision.when_false) :] if g.leaves]
