@@ -386,7 +386,9 @@ class Transfers(EarlyLaunches):
         if "async" not in expr.flags and memory is Memory.PINNED and self.ops[op].graph is None:  # C8
             self.block_host(state, op, self.done_before(op).with_op(op), ())
         elif "async" not in expr.flags and memory is Memory.MANAGED and self.ops[op].graph is None:
-            state.order.host |= uncertain(self.done_before(op).with_op(op))  # C8: older versions of the page say that it waits
+            state.order.host |= uncertain(
+                self.done_before(op).with_op(op)
+            )  # C8: older versions of the page say that it waits
         return NULL
 
     def filled(self, values: dict[str, Value], kind: ApiKind, *, gaps: bool) -> tuple[Access, ...]:
