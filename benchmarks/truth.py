@@ -265,7 +265,13 @@ def _streams(traced: Traced, node: Node, static: Static, found: Node, streams: A
 
 def _order(traced: Traced, static: Static, matched: dict[Node, Node], order: Agreement) -> None:
     timeline = traced.line.timeline
-    work = {op.id: node for node, ops in traced.ops.items() if node in matched for op in ops if op.kind in WORK}
+    work = {
+        op.id: node
+        for node, ops in traced.ops.items()
+        if node in matched
+        for op in ops
+        if op.kind in WORK and op.graph is None  # what is captured runs with its graph
+    }
     pairs: dict[tuple[Node, Node], list[tuple[int, int]]] = defaultdict(list)
     by_buffer: dict[int, list[int]] = defaultdict(list)
     for number in sorted(work):
