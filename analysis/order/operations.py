@@ -255,7 +255,7 @@ class Operations(Handouts):
                         else (Mode.READ, Mode.WRITE)
                     )
                     one_of = isinstance(value, Either)
-                    named = role == "dst" or role.startswith("src")
+                    named = role == "dst" or role.startswith(("src", "inout"))
                     certainty = Certainty.MUST if named and not one_of else Certainty.MAY
                     where = Range(start, member=member_path(pointer.place))
                     accesses += [Access(buffer, m, where, certainty, role, one_of=one_of) for m in modes]
@@ -284,10 +284,16 @@ class Operations(Handouts):
         if expr.role("stream") is not None:
             return self.stream_role(expr, state)
         handle = expr.role("handle")
-        place = self.locate(handle, state) if handle is not None else None
-        if place is not None and place in state.library_streams:
-            return state.library_streams[place]
-        return self.default_stream(state)
+        if handle is None:
+            return self.default_stream(state)
+        key = self._library_key(handle, state)
+        if key in state.library_streams:
+            return state.library_streams[key]
+        return self.stream_value(Unknown(f"stream of {key}"), handle, state)  # made, or bound, out of sight
+
+    def _library_key(self, handle: Expr, state: State) -> str:
+        """What tells a library's handle apart: its value, which goes along when it is passed on."""
+        return key_of(self.evaluate(handle, state))
 
     def _aside(self, expr: ir.Api, state: State) -> Value:
         """Calls that are no ops: devices, pointers, properties, and what is not modelled."""
@@ -301,10 +307,9 @@ class Operations(Handouts):
             else:
                 stream = self.stream_of(written, state)
                 handle = expr.role("handle")
-                place = self.locate(handle, state) if handle is not None else None
-                if place is not None:
-                    state.library_streams[place] = stream
-                elif handle is None:
+                if handle is not None:
+                    state.library_streams[self._library_key(handle, state)] = stream
+                else:
                     state.current_stream = stream
             return NULL
         if "stream-memory" in expr.flags:
@@ -341,11 +346,22 @@ class Operations(Handouts):
                         self.evaluate(value, state)
                     elif role == "out":
                         self._write_unknown(value, state)
+                        if "library" in expr.flags and expr.role("handle") is None:
+                            self._make_library_handle(value, state)
                 if "destroys" in expr.flags:
                     self._destroy_graph(expr, values, state)
                 if "returns" in expr.flags:
                     return Unknown(self.fresh("value"))
         return NULL
+
+    def _make_library_handle(self, out: Expr, state: State) -> None:
+        """O9: a new handle (or plan) enqueues on the default stream until it is bound to another."""
+        target = out.operand if isinstance(out, ir.AddressOf) else None
+        place = self.locate(target, state) if target is not None else self.pointed(self.evaluate(out, state), state)
+        if place is not None:
+            handle = Unknown(self.fresh("handle"))
+            state.store(place, handle)
+            state.library_streams[key_of(handle)] = self.default_stream(state)
 
     def _elapsed_time(self, expr: ir.Api, values: dict[str, Value], state: State) -> None:
         """E4: the time between two events; the answer is a number that nothing else gives."""

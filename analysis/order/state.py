@@ -44,7 +44,7 @@ class State:
     conditions: tuple[Condition, ...] = ()
     device: int | None = 0
     current_stream: int | None = None  # Python frontends: the stream of `with stream:`
-    library_streams: dict[Place, int] = field(default_factory=dict)  # library handle -> stream
+    library_streams: dict[str, int] = field(default_factory=dict)  # key of a library handle -> stream
     host_ops: dict[tuple[int, str], int] = field(default_factory=dict)  # host accesses since the last device op
     touched: frozenset[int] = frozenset()  # buffers that copies or kernels used so far
     released: dict[Key, tuple[Released, Place | None]] = field(

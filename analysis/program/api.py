@@ -13,7 +13,7 @@ A row is `name kind role role ... / flag flag`. Roles are positional. The names,
 `params`          pointer to a parameter structure (`cudaMemcpy3DParms`, node parameters, ...)
 `kernel` `grid` `block` `shared` `packed` `config`   kernel launches written as calls (the frontend makes `Launch` of them)
 `name`            the user's name for what a call with flag "returns" gives back (a string constant)
-`src1` `src2` ... further arrays that a library call reads
+`src1` `src2` ... further arrays that a library call reads; `inout` `inout1` what it reads and writes
 `argN`            anything else: the argument at position N of the call, counted from 0
 
 Flags: "async" (returns before the work is done as far as the API is concerned), "2d", "3d", "peer", "to-symbol",

@@ -106,7 +106,43 @@ _QUIET = re.compile(
 )
 
 # cuBLAS functions whose result is one number.
-_SCALAR = re.compile(r"(?:[SDCZ]|Sc|Dz|I[sdcz])?(?:[Dd]ot[cu]?|[Nn]rm2|[Aa]sum|[Aa]max|[Aa]min)(?:Ex)?(?:_v2)?(?:_64)?$")
+_SCALAR = re.compile(
+    r"(?:[SDCZ]|Sc|Dz|I[sdcz])?(?:[Dd]ot[cu]?|[Nn]rm2|[Aa]sum|[Aa]max|[Aa]min)(?:Ex)?(?:_v2)?(?:_64)?$"
+)
+
+# Where the functions of cuBLAS take their arrays, by what their name says they compute: role of argument N.
+_BLAS: dict[str, dict[int, str]] = {
+    "gemm|gemm3m": {7: "src", 9: "src1", 12: "dst"},
+    "gemmEx|gemm3mEx|gemmStridedBatched|gemm3mStridedBatched": {7: "src", 10: "src1", 14: "dst"},
+    "gemmStridedBatchedEx": {7: "src", 11: "src1", 16: "dst"},
+    "gemv": {5: "src", 7: "src1", 10: "dst"},
+    "symv|hemv": {4: "src", 6: "src1", 9: "dst"},
+    "symm|hemm": {6: "src", 8: "src1", 11: "dst"},
+    "syrk|herk": {6: "src", 9: "dst"},
+    "syr2k|her2k|syrkx|herkx": {6: "src", 8: "src1", 11: "dst"},
+    "geam": {6: "src", 9: "src1", 11: "dst"},
+    "dgmm": {4: "src", 6: "src1", 8: "dst"},
+    "ger|geru|gerc": {4: "src", 6: "src1", 8: "inout"},
+    "trsm": {8: "src", 10: "inout"},
+    "trmm": {8: "src", 10: "src1", 12: "dst"},
+    "trsv|trmv": {5: "src", 7: "inout"},
+    "axpy": {3: "src", 5: "inout"},
+    "scal|dscal|sscal": {3: "inout"},
+    "copy": {2: "src", 4: "dst"},
+    "swap": {2: "inout", 4: "inout1"},
+    "dot|dotu|dotc": {2: "src", 4: "src1", 6: "dst"},
+    "nrm2|asum|amax|amin|cnrm2|znrm2|casum|zasum": {2: "src", 4: "dst"},
+}
+_BLAS_ROLES = {name: roles for names, roles in _BLAS.items() for name in names.split("|")}
+_BLAS_NAME = re.compile(r"(?:[SDCZH]|Sc|Dz|Cs|Zd|I[sdcz])?([A-Za-z0-9]+?)(?:_v2)?(?:_64)?$")
+
+
+def _blas_roles(rest: str) -> tuple[str, ...]:
+    """The roles of a cuBLAS function without its prefix, as far as they are known."""
+    found = _BLAS_NAME.match(rest)
+    stem = found[1] if found else ""
+    known = _BLAS_ROLES.get(stem[:1].lower() + stem[1:], {})
+    return ("handle", *(known.get(k, f"arg{k}") for k in range(1, max(known, default=0) + 1)))
 
 
 def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
@@ -121,6 +157,9 @@ def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
         return "neutral", roles, flags
     if found.group(1) == "nccl":
         return "library_call", ("...stream",), ("library", "async")
-    if found.group(1) == "cublas" and _SCALAR.match(rest):  # O9: waits when the result goes to the host, as it does at first
-        return "library_call", ("handle",), ("library", "async", "may-sync")
+    if found.group(1) == "cublas":
+        waits = (
+            ("may-sync",) if _SCALAR.match(rest) else ()
+        )  # O9: waits when the result goes to the host, as it does at first
+        return "library_call", _blas_roles(rest), ("library", "async", *waits)
     return "library_call", ("handle",), ("library", "async")
