@@ -151,11 +151,15 @@ class Calls(Methods):
         frame.packs = counts
         if this is not None and function.record and function.template:
             frame.types.update(self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))))
+        elif function.template and function.record and function.record == caller.function.record:
+            frame.types.update((n, t) for n, t in caller.types.items() if n in function.template)
         for name, given in zip(function.template, template, strict=False):
             if isinstance(given, TypeRef):
-                frame.types[name] = given
+                frame.types[name] = self.bound_type(given) or given
             elif isinstance(given, ir.Name):
-                frame.types[name] = TypeRef(given.name)
+                frame.types[name] = self.bound_type(TypeRef(given.name)) or TypeRef(given.name)
+            elif isinstance(given, ir.Const):
+                frame.types[name] = TypeRef(str(given.value))
         self.frames.append(frame)
         self.executed.add(function.uid)
         try:

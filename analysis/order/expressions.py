@@ -218,10 +218,11 @@ class Expressions(Places):
         element = size_of(self.names.resolve(expr.type))
         size = count * number(element) if count is not None and element is not None else None
         name = "new " + expr.type.name
+        type = self.bound_type(expr.type) or expr.type
         obj = self.object_for(
             self.identity("new", expr.span),
             name,
-            type=expr.type,
+            type=type,
             origin="alloc",
             size=size,
             count=count,
@@ -232,7 +233,7 @@ class Expressions(Places):
         self.revive(state, ("memory", obj.id, 0))
         if count is not None:
             return Pointer(place, True, ZERO, element)
-        self.construct(place, expr.type, expr.args, state, expr.span)
+        self.construct(place, type, expr.args, state, expr.span)
         return Pointer(place, False, ZERO, element)
 
     def _lambda(self, expr: ir.Lambda, state: State) -> Value:
@@ -264,7 +265,7 @@ class Expressions(Places):
 
     def _name(self, expr: ir.Name, state: State) -> Value:
         name = expr.name
-        place = self.variable(name)
+        place = self.variable(name, expr.template)
         if place is not None:
             if name == "this":
                 return Pointer(place)
@@ -321,8 +322,8 @@ class Expressions(Places):
     def locate(self, expr: Expr, state: State) -> Place | None:
         """The place that an lvalue expression denotes; None when it is not known."""
         match expr:
-            case ir.Name(name=name):
-                place = self.variable(name)
+            case ir.Name(name=name, template=template):
+                place = self.variable(name, template)
                 return None if place is None else self.follow(state, place)
             case ir.Member(base=base, name=name):
                 inner = self._base_of_member(base, state)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from stitchcuda.analysis.order import statics
 from stitchcuda.analysis.order.values import SIZES
 from stitchcuda.analysis.program.ir import Declare, Expr, Program, Record, TypeRef
 
@@ -150,10 +151,12 @@ class Names:
                 return where, value
         return found[0]
 
-    def global_seen_from(self, path: str, name: str) -> tuple[str, Declare] | None:
+    def global_seen_from(self, path: str, name: str, record: str = "") -> tuple[str, Declare] | None:
+        """The variable that a name means in a file, in a method of `record` if that is given."""
         found = self.globals.get(plain(name))
         if not found:
             return None
+        found = statics.fitting(found, name, record, self.records)
         visible = self.program.visible.get(path, frozenset())
         for where, declaration in found:
             if where == path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stitchcuda.analysis.order import arithmetic
+from stitchcuda.analysis.order import arithmetic, statics
 from stitchcuda.analysis.order.clocks import Clocks
 from stitchcuda.analysis.order.host_ranges import both
 from stitchcuda.analysis.order.names import (
@@ -87,7 +87,9 @@ class Places(Clocks):
 
     def bound_type(self, type: TypeRef | None) -> TypeRef | None:
         """A type with the template parameters of the running call filled in."""
-        if type is not None and self.frames and type.name in self.frame.types:
+        if type is None or not self.frames or not self.frame.types:
+            return type
+        if type.name in self.frame.types:
             bound = self.frame.types[type.name]
             return replace(
                 bound,
@@ -96,7 +98,7 @@ class Places(Clocks):
                 const=type.const or bound.const,
                 dims=type.dims or bound.dims,
             )
-        return type
+        return statics.as_member(type, self.program, self.frame.function, self.frame.types)
 
     def cast(self, value: Value, type: TypeRef) -> Value:
         resolved = self.names.resolve(self.bound_type(type))
@@ -119,26 +121,30 @@ class Places(Clocks):
             index = arithmetic.divide(index * number(pointer.element), number(new))
         return replace(pointer, element=new, index=index)
 
-    def variable(self, name: str) -> Place | None:
-        """The place of a local variable, a member of `this`, or a global."""
+    def variable(self, name: str, template: tuple[Expr | TypeRef, ...] = ()) -> Place | None:
+        """The place of a local variable, a member of `this`, a static member, or a global."""
         frame = self.frame
         for scope in reversed(frame.scopes):
             if name in scope:
                 return scope[name]
         if frame.this is not None and (name == "this" or self._has_field(frame.this, name)):
             return frame.this if name == "this" else frame.this.field(name)
-        found = self.names.global_seen_from(frame.function.path, name)
-        return None if found is None else self._global(*found)
+        found = self.names.global_seen_from(frame.function.path, name, frame.function.record)
+        if found is None:
+            return None
+        which = statics.instantiation(found[1].name, template, self.program, frame.function, frame.types)
+        return self._global(*found, which)
 
     def _has_field(self, place: Place, name: str) -> bool:
         record = self.names.record(self.names.resolve(self.type_of(place)))
         return record is not None and self.names.field_type(record, name) is not None
 
-    def _global(self, path: str, declaration: ir.Declare) -> Place:
+    def _global(self, path: str, declaration: ir.Declare, which: str = "") -> Place:
         memory = {"device": Memory.SYMBOL, "constant": Memory.SYMBOL, "managed": Memory.MANAGED}.get(
             declaration.space, Memory.PAGEABLE
         )
-        identity = Identity("global", path, "", declaration.span[0], declaration.span[1], (), (), declaration.name)
+        name = declaration.name + which
+        identity = Identity("global", path, "", declaration.span[0], declaration.span[1], (), (), name)
         obj = self.object_for(
             identity, plain(declaration.name), type=declaration.type, origin="global", memory=memory,
             size=None if declaration.type.reference else self.size(declaration.type),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
+from stitchcuda.analysis.order import statics
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate, short
 from stitchcuda.analysis.order.calls import Calls
 from stitchcuda.analysis.order.construction import Outcome
@@ -200,10 +201,9 @@ class Statements(Calls):
     def _static(self, stmt: ir.Declare, state: State) -> list[State]:
         """A static local keeps its value between calls: initialised once, on first sight."""
         frame = self.frame
-        identity = Identity(
-            "global", frame.function.path, frame.function.uid, stmt.span[0], stmt.span[1], (), (), stmt.name
-        )
-        obj = self.object_for(identity, stmt.name, type=stmt.type, origin="local")
+        name = stmt.name + statics.bound_to(frame.function, frame.types)
+        identity = Identity("global", frame.function.path, frame.function.uid, stmt.span[0], stmt.span[1], (), (), name)
+        obj = self.object_for(identity, stmt.name, type=self.bound_type(stmt.type), origin="local")
         place = Place(obj.id)
         frame.scopes[-1][stmt.name] = place
         if state.load(place) is None and stmt.init is not None:

@@ -93,6 +93,8 @@ def _fixes(given: RuleInput, first: Site, again: Site) -> tuple[Fix, ...]:
     released, later = one.role("ptr"), two.role("ptr")
     if not isinstance(released, Name) or not isinstance(later, Name) or released.name != later.name:
         return ()
+    if released.template or later.template:  # `Pool<float>::first`: the name alone would not do
+        return ()
     around = edits.statements(body, first.span)
     if not around or not edits.sole(body, around[-1][0], first.span):
         return ()

@@ -56,11 +56,18 @@ def qualified(cx: Context, node: Node) -> Expr:
 
 
 def _qualified_parts(cx: Context, node: Node) -> tuple[str, tuple[Expr | TypeRef, ...]]:
+    """The name, and the template arguments of its scopes and its own: what binds the parameters of a member, in order."""
     scopes: list[str] = []
     template: tuple[Expr | TypeRef, ...] = ()
     current: Node | None = node
     while current is not None and current.kind_id == g.QUALIFIED:
-        scopes.append(scope_name(cx, current.child_by_field_id(g.F_SCOPE)))
+        scope = current.child_by_field_id(g.F_SCOPE)
+        scopes.append(scope_name(cx, scope))
+        of_scope = (
+            scope.child_by_field_id(g.F_ARGUMENTS) if scope is not None and scope.kind_id == g.TEMPLATE_TYPE else None
+        )
+        if of_scope is not None:
+            template += template_values(cx, of_scope)
         current = current.child_by_field_id(g.F_NAME)
     last = ""
     if current is not None:
@@ -70,7 +77,7 @@ def _qualified_parts(cx: Context, node: Node) -> tuple[str, tuple[Expr | TypeRef
             inner = current.child_by_field_id(g.F_NAME)
             arguments = current.child_by_field_id(g.F_ARGUMENTS)
             last = cx.read(inner) if inner is not None else ""
-            template = template_values(cx, arguments) if arguments is not None else ()
+            template += template_values(cx, arguments) if arguments is not None else ()
         else:
             last = cx.read(current)
     return "::".join([*scopes, last]), template
