@@ -106,7 +106,17 @@ def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | Non
         return True  # a single variable
     if meets is None and (covers_all(first.range, one) or covers_all(second.range, other)):
         return True
+    if meets is None and buffers and (_field_within(first, second) or _field_within(second, first)):
+        return True
     return meets
+
+
+def _field_within(records: Access, field: Access) -> bool:
+    """The one access uses such a field of the records from the start, the other this field of the first record."""
+    path = field.range.member
+    if records.range.member or records.range.offset != ZERO or len(path) < 2 or path[0] != "[0]":
+        return False
+    return any(f.partition(".")[2] == ".".join(path[1:]) for f in records.fields)
 
 
 def _other_fields(first: Access, second: Access) -> bool:
