@@ -165,7 +165,9 @@ def _level_by_index(conditions: Conditions, access: Access, update: Update) -> C
         return None  # a place that nobody else has been given
     made_of = conditions.ingredients(access.site.function, index.index)
     if made_of.loads:
-        bin_only = update.kind is Kind.SUM and not made_of.coordinates
+        # an element of a row that the data choose is more often one of a list of places, each of which stands there once
+        counts = isinstance(update.node.value, ir.Const)
+        bin_only = update.kind is Kind.SUM and not made_of.coordinates and (counts or not made_of.stepped)
         return Confidence.LIKELY if bin_only else Confidence.POSSIBLE
     # `i / width` is the same for neighbours, unless `i % width` tells them apart
     guarding = [p for guard in access.guards for p in conditions.behind(guard)]
