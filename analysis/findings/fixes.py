@@ -14,7 +14,7 @@ from stitchcuda.analysis.findings.finding import Fix, RuleInput
 from stitchcuda.analysis.findings.passing import Written, in_caller
 from stitchcuda.analysis.findings.race import Race
 from stitchcuda.analysis.order.timeline import Op, StreamKind
-from stitchcuda.analysis.program.ir import Api, Block, Continue, Expr, Launch, Site, Span, walk
+from stitchcuda.analysis.program.ir import Api, ApiKind, Block, Continue, Expr, Launch, Site, Span, walk
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,7 @@ def stream_text(given: RuleInput, op: Op, meeting: Meeting, place: Span | None =
     if isinstance(call, Launch):
         written = call.stream
     elif isinstance(call, Api):
-        written = call.role("stream")
+        written = call.role("stream") or _bound_to(given, op, body, call)
     if written is None:
         return None
     found = Written(body.slice(written.span), body, (written,), written.span)
@@ -154,6 +154,20 @@ def stream_text(given: RuleInput, op: Op, meeting: Meeting, place: Span | None =
     if place is not None and not all(edits.visible(found.body, part, place) for part in found.parts):
         return None
     return found.text
+
+
+def _bound_to(given: RuleInput, op: Op, body: Body, call: Api) -> Expr | None:
+    """The stream as it was written when the library handle of a call was bound to it, in the same function (O9)."""
+    handle = call.role("handle")
+    if handle is None or body.function.body is None or op.stream is None:
+        return None
+    for node in walk(body.function.body):
+        if isinstance(node, Api) and node.kind is ApiKind.SET_STREAM and node.span[0] < call.span[0]:
+            bound, stream = node.role("handle"), node.role("stream")
+            same = bound is not None and body.slice(bound.span) == body.slice(handle.span)
+            if same and stream is not None and body.slice(stream.span) == given.timeline.streams[op.stream].name:
+                return stream
+    return None
 
 
 def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from stitchcuda.analysis.order.alias import same_instance
 from stitchcuda.analysis.order.lifetimes import Lifetimes
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import Options
@@ -131,12 +132,15 @@ class Clocks(Lifetimes):
         self._keep(made)
 
     def _recorded_elsewhere(self, state: State, event: int) -> bool:
-        """It comes from outside, was given to code that is not here, or another event of its family was recorded."""
+        """It comes from outside, was given to code that is not here, or another event of its family was recorded that may be it."""
         me = self.events[event]
         if me.site is None or event in self.handed_on:
             return True
         others = (self.events[e] for e in state.order.events)
-        return any(o.site == me.site and o.calls == me.calls for o in others)
+        return any(
+            o.site == me.site and o.calls == me.calls and same_instance(o.instance, me.instance) is not False
+            for o in others
+        )
 
     def _keep(self, made: Measurement) -> None:
         """Several times between the same two points are one; what is not complete on some path counts."""

@@ -7,6 +7,7 @@ from stitchcuda.analysis.order.captures import EXTERNAL
 from stitchcuda.analysis.order.handouts import Handouts
 from stitchcuda.analysis.order.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.queries import understood_queries
 from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
@@ -143,6 +144,14 @@ class Operations(Handouts):
             return
         self.block_host(state, op, done, blockers)
 
+    def _is_understood(self, query: ir.Api) -> bool:
+        """W4: what follows from the answer is learned where it is tested."""
+        function = self.frame.function
+        known = self.told_by_query.get(function.uid)
+        if known is None:
+            known = self.told_by_query[function.uid] = understood_queries(function)
+        return query.span in known
+
     def _foreign_event(self, event: int) -> bool:
         """An event that was not created in sight: what it stands for is not known."""
         site = self.events[event].site
@@ -222,7 +231,8 @@ class Operations(Handouts):
             stream = self.stream_role(expr, state) if expr.role("stream") is not None else None
             written = expr.role("event")
             event = self.event_value(values.get("event", NULL), written) if written is not None else None
-            self.machine.may_have_waited(state.order)
+            if not self._is_understood(expr):
+                self.machine.may_have_waited(state.order)
             op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
             self.queries[self.site(expr.span)] = op
             return Num(symbol(self.fresh("query")))

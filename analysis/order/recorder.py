@@ -140,6 +140,7 @@ class Recorder:
         self.faults: list[Fault] = []
         self.external = False  # the wait that is written down now takes an external event into the graph
         self.queries: dict[Site, int] = {}  # the latest query written at a place
+        self.told_by_query: dict[str, frozenset[Span]] = {}  # by function: the queries whose answer is looked into
         self.executed: set[str] = set()
         self.unfollowed: set[Site] = set()
         self.thread = 0  # host thread that executes now

@@ -9,6 +9,7 @@ from stitchcuda.analysis.order import statics
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate, short
 from stitchcuda.analysis.order.calls import Calls
 from stitchcuda.analysis.order.construction import Outcome
+from stitchcuda.analysis.order.queries import decisive_query
 from stitchcuda.analysis.order.state import State, differences, merge
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value
@@ -450,27 +451,6 @@ class Statements(Calls):
 def _alike(a: Value, b: Value) -> bool:
     plain = (Num, Unknown)
     return a == b or (isinstance(a, plain) and isinstance(b, plain) and not isinstance(a, Instance))
-
-
-def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
-    """The query that a condition decides by, and whether the condition being true means that the work is done:
-    `cudaEventQuery(e) == cudaSuccess` (true), `cudaStreamQuery(s) == cudaErrorNotReady` (false)."""
-    match condition:
-        case ir.Unary(op="!", operand=operand):
-            found = decisive_query(operand)
-            return None if found is None else (found[0], not found[1])
-        case ir.Cast(operand=operand):
-            return decisive_query(operand)
-        case ir.Api(kind=ir.ApiKind.QUERY):
-            return condition, False  # a status is true when it is not success
-        case ir.Binary(op="==" | "!=" as op, left=left, right=right):
-            for query, other in ((left, right), (right, left)):
-                if isinstance(query, ir.Api) and query.kind is ir.ApiKind.QUERY:
-                    name = other.name if isinstance(other, ir.Name) else ""
-                    success = name in ("cudaSuccess", "CUDA_SUCCESS") or other == ir.Const(other.span, 0)
-                    if success or name in ("cudaErrorNotReady", "CUDA_ERROR_NOT_READY"):
-                        return query, success == (op == "==")
-    return None
 
 
 def _tests(condition: Expr) -> set[str]:

@@ -1,0 +1,52 @@
+"""Queries (W4): which of them tell that work is done, and on which side of which condition."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import ApiKind, Expr, Span
+
+
+def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
+    """The query that a condition decides by, and whether the condition being true means that the work is done:
+    `cudaEventQuery(e) == cudaSuccess` (true), `cudaStreamQuery(s) == cudaErrorNotReady` (false)."""
+    match condition:
+        case ir.Unary(op="!", operand=operand):
+            found = decisive_query(operand)
+            return None if found is None else (found[0], not found[1])
+        case ir.Cast(operand=operand):
+            return decisive_query(operand)
+        case ir.Api(kind=ApiKind.QUERY):
+            return condition, False  # a status is true when it is not success
+        case ir.Binary(op="==" | "!=" as op, left=left, right=right):
+            for query, other in ((left, right), (right, left)):
+                if isinstance(query, ir.Api) and query.kind is ApiKind.QUERY:
+                    name = other.name if isinstance(other, ir.Name) else ""
+                    success = name in ("cudaSuccess", "CUDA_SUCCESS") or other == ir.Const(other.span, 0)
+                    if success or name in ("cudaErrorNotReady", "CUDA_ERROR_NOT_READY"):
+                        return query, success == (op == "==")
+    return None
+
+
+def understood_queries(function: ir.Function) -> frozenset[Span]:
+    """The queries of a function of which is known what follows from the answer: what a loop goes on by, what a branch
+    decides by that keeps nothing of the answer, and those whose answer nobody looks at."""
+    nodes = list(ir.walk(function.body)) if function.body is not None else []
+    again = [n.body.span for n in nodes if isinstance(n, ir.Loop)]
+    found = set()
+    for node in nodes:
+        if isinstance(node, ir.If | ir.Loop) and node.condition is not None:
+            query = decisive_query(node.condition)
+            if query is not None and (isinstance(node, ir.Loop) or not _remembered(node, again)):
+                found.add(query[0].span)
+        elif isinstance(node, ir.Evaluate) and isinstance(node.expr, ir.Api) and node.expr.kind is ApiKind.QUERY:
+            found.add(node.expr.span)
+    return frozenset(found)
+
+
+def _remembered(branch: ir.If, loops: list[Span]) -> bool:
+    """What comes of the answer may decide something later: in the next round of a loop, or by what is kept or returned."""
+    if any(start <= branch.span[0] < end for start, end in loops):
+        return True
+    sides = [branch.then] if branch.otherwise is None else [branch.then, branch.otherwise]
+    leaves = ir.Return | ir.Break | ir.Continue | ir.Goto | ir.Assign | ir.Throw
+    return any(isinstance(n, leaves) for side in sides for n in ir.walk(side))
