@@ -186,6 +186,7 @@ def _old_pairs(
         unnamed |= set(itertools.combinations(sorted(touching), 2))
         pairs |= unnamed
     known: set[tuple[int, int]] = set()
+    outlived = _outlived(made)
     for a, b in sorted(pairs):
         clashes = conflict(line, a, b)
         anything = (a, b) in unnamed
@@ -201,6 +202,9 @@ def _old_pairs(
             if partly and other.on_some_paths(x, y):
                 continue
             if other.ordered(x, y):
+                if x in outlived and _rests_on_stream(other, x, y, outlived[x]):
+                    what = f"is ordered after {_named(made, first)} only by a stream that was destroyed while that ran"
+                    found.unknown.append(where(both, other.ops[y], what))
                 if not anything and other.ops[y].kind is not ApiKind.FREE and not conflict(other, x, y):
                     what = f"does not use what {_named(made, first)} used, as it did"
                     (found.failed if any(c.same for c in clashes) else found.unknown).append(
@@ -224,6 +228,28 @@ def _old_pairs(
             )
             (found.failed if sure else found.unknown).append(where(both, other.ops[y], what))
     return known
+
+
+def _outlived(made: Pairing) -> dict[int, int]:
+    """Work that outlives its stream in the changed version alone, with the call that destroys the stream."""
+    found: dict[int, int] = {}
+    for destroy in made.after.ops:
+        was = made.back.get(destroy.id)
+        if destroy.kind is not ApiKind.STREAM_DESTROY or was is None:
+            continue
+        for a, x in made.pairs.items():
+            mine = made.after.ops[x].stream == destroy.stream and made.after.earlier[destroy.id] >> x & 1
+            if mine and made.ordered_before(a, was) and not made.after.ordered(x, destroy.id):
+                found[x] = destroy.id
+    return found
+
+
+def _rests_on_stream(line: Timeline, work: int, then: int, destroy: int) -> bool:
+    """No wait of the host stands between the work and what comes behind the end of its stream: whether the default stream
+    still waits for it then (O4) is not documented."""
+    if not line.earlier[then] >> destroy & 1:
+        return False
+    return not any(op.waits >> work & 1 and line.earlier[then] >> op.id & 1 for op in line.ops)
 
 
 def _by_host(line: Timeline, a: int, b: int) -> bool:

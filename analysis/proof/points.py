@@ -49,6 +49,13 @@ _DEPTH = 6  # of objects within objects
 _MEASURES = frozenset({ApiKind.ELAPSED_TIME, ApiKind.QUERY})
 _UNKNOWN_APIS = frozenset({ApiKind.RESET, ApiKind.UNMODELLED})
 _ASKS_MEMORY = frozenset({"cudaMemGetInfo", "cuMemGetInfo", "cudaMemPoolTrimTo", "cudaMemPoolGetAttribute"})
+# Calls that neither see how far the device has come nor change anything that running work uses.
+CALM = re.compile(
+    r"^cu(da)?(GetLastError|PeekAtLastError|GetError(String|Name)|GetDevice\w*|Device(Get|Can)\w+|DeviceEnablePeerAccess"
+    r"|(Driver|Runtime)GetVersion|Func(Get|Set)\w+|Occupancy\w+|ChooseDevice|PointerGetAttributes?|Stream(Get|IsCapturing)\w*"
+    r"|MemAdvise|MemPool[SG]etAttribute|Create(Channel|Texture|Surface)\w*|HostGetFlags|GetSymbol\w+|Init|InitDevice|Ctx(Get|Create)\w*"
+    r"|Module(Load|Get)\w*|Event(Create|Destroy)\w*|Stream(Create|Destroy)\w*|dnnCreate\w*|(blas|fft|rand|sparse|solver)\w*(Create|Set|Get)\w*)$"
+)
 _ASKS_ERROR = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast", "sizeof", "alignof", "decltype"})
 _PLAIN_TYPES = re.compile(
@@ -188,7 +195,9 @@ class Points:
                 return ASKS, node.name
             if node.kind in _UNKNOWN_APIS:
                 return UNKNOWN, node.name
-            return (UNKNOWN, node.name) if node.name in _ASKS_MEMORY else None
+            if node.name in _ASKS_MEMORY or (node.kind is ApiKind.NEUTRAL and not CALM.match(node.name)):
+                return UNKNOWN, node.name  # releases a texture, unloads a module, ends a profile, sets a limit, ...
+            return None
         return self._call(function, node, known) if isinstance(node, Call) else None
 
     def _call(self, function: Function, call: Call, known: frozenset[str]) -> tuple[str, str] | None:

@@ -17,7 +17,6 @@ from stitchcuda.analysis.program.ir import Api, ApiKind, Call, Declare, Expr, Me
 from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, line_of, side_of
 from stitchcuda.analysis.proof.matching import Pairing, show, where
 from stitchcuda.analysis.proof.model import ProofFinding
-from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.shapes import followed, pure_parts, shape_of, vector_declaration
 
 
@@ -237,8 +236,9 @@ def _handed_on(both: Correspondence, call: Call, uid: str | None, name: str) -> 
     ]
 
 
-def _call_sites(both: Correspondence, side: Side) -> Iterator[tuple[Side, Piece, Declare | Call | None]]:
-    """Where a function is called: the statement, and the call or declaration that it is (None: anything else)."""
+def _call_sites(both: Correspondence, side: Side) -> Iterator[tuple[Side, int, Declare | Call | None]]:
+    """Where a function is called: where the statement begins, and the call or declaration that it is (None: anything
+    else, such as a call of a method, a template or in a condition)."""
     program = both.before.program
     trees = Trees(both.before)
     uid = side.function.uid
@@ -247,14 +247,14 @@ def _call_sites(both: Correspondence, side: Side) -> Iterator[tuple[Side, Piece,
         calls = {
             id(n) for nodes in (*outer.nodes.values(), outer.glue_nodes) for n in nodes if _calls(both, outer, n, uid)
         }
-        if any(id(n) in calls for n in outer.glue_nodes):
-            yield outer, next(outer.body.pieces), None
+        if not calls or any(id(n) in calls for n in outer.glue_nodes):
+            yield outer, outer.function.base, None
         for piece, nodes in outer.nodes.items():
             if not any(id(n) in calls for n in nodes):
                 continue
             node = shape_of(program, outer, piece).node
             inner = node.init if isinstance(node, Declare) else node
-            yield outer, piece, node if isinstance(node, (Declare, Call)) and id(inner) in calls else None
+            yield outer, piece.span[0], node if isinstance(node, (Declare, Call)) and id(inner) in calls else None
 
 
 def _calls(both: Correspondence, outer: Side, node: object, uid: str) -> bool:
@@ -265,11 +265,11 @@ def _receivers(both: Correspondence, side: Side) -> Iterator[ProofFinding | tupl
     """The variables of callers that take what a function returns."""
     if side.function.uid in both.before.program.entries:
         yield _use(both, side, side.function.name, side.function.base)
-    for outer, piece, node in _call_sites(both, side):
+    for outer, at, node in _call_sites(both, side):
         if isinstance(node, Declare):
             yield outer.function.uid, node.name
         else:
-            yield _use(both, outer, side.function.name, piece.span[0])
+            yield _use(both, outer, side.function.name, at)
 
 
 def _callers(both: Correspondence, side: Side, name: str) -> Iterator[ProofFinding | tuple[str, str]]:
@@ -277,13 +277,13 @@ def _callers(both: Correspondence, side: Side, name: str) -> Iterator[ProofFindi
     if side.function.uid in both.before.program.entries:
         yield _use(both, side, name, side.function.base)
     position = next(k for k, p in enumerate(side.function.params) if p.name == name)
-    for outer, piece, node in _call_sites(both, side):
+    for outer, at, node in _call_sites(both, side):
         call = node.init if isinstance(node, Declare) else node
         arg = call.args[position] if isinstance(call, Call) and position < len(call.args) else None
         if isinstance(arg, Name):
             yield outer.function.uid, arg.name
         else:
-            yield _use(both, outer, name, piece.span[0])
+            yield _use(both, outer, name, at)
 
 
 def _use(both: Correspondence, side: Side, name: str, offset: int) -> ProofFinding:

@@ -17,7 +17,7 @@ from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, If, Return, Site, walk
 from stitchcuda.analysis.proof.correspond import Correspondence, Side, Trees, side_of
-from stitchcuda.analysis.proof.matching import Pairing, where
+from stitchcuda.analysis.proof.matching import HOST, Pairing, where
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.points import ASKS, HANDOVER, LEAVES, TIME, UNKNOWN
@@ -92,11 +92,19 @@ def relies(
     found = Waiting()
     line, other = made.before, made.after
     work = sum(1 << a for a in made.pairs if line.ops[a].kind in WORK and line.ops[a].stream is not None)
+    asked = {m.site for m in line.measurements if m.events is not None}
+    records = sum(1 << a for a in made.pairs if timed and line.ops[a].kind is ApiKind.EVENT_RECORD)
     lost_at: dict[int, int] = {}  # op of the changed version -> work no longer complete there
     for a, b in made.pairs.items():
-        lost = made.images(made.done_before(a) & work) & ~other.before[b]
+        done = made.done_before(a)
+        lost = made.images(done & work) & ~other.before[b]
         if lost:
             lost_at[b] = lost
+        late = made.images(done & records) & ~other.before[b]
+        if late and line.ops[a].kind is ApiKind.NEUTRAL and line.ops[a].site in asked:  # E4
+            record = other.ops[next(members(late))]
+            what = f"`{other.ops[b].api}` takes a time here, and {wording.operation(record)} may not be complete"
+            found.failed.append(where(both, other.ops[b], what))
     for wait, done in _gone(made, work):
         _behind(both, made, wait, done, hiding, found)
     _errors(both, made, work, reasons, found)
@@ -286,9 +294,14 @@ def _point(
     found: Waiting,
 ) -> None:
     """A point where work was complete and is not any more."""
+    work = wording.operation(made.after.ops[next(members(lost))])
+    managed = [a for a in op.accesses if made.after.buffers[a.buffer].memory is Memory.MANAGED]
+    if op.kind in HOST and managed:
+        name = made.after.buffers[managed[0].buffer].name
+        what = f"the host uses `{name}` here, and {work} may still be running, which not every device allows"
+        found.unknown.append(where(both, op, what))
     if op.kind is not ApiKind.NEUTRAL:
         return
-    work = wording.operation(made.after.ops[next(members(lost))])
     if op.api == END:
         if not whole:
             what = f"callers may rely on {work} being complete when this function returns"

@@ -32,14 +32,8 @@ from stitchcuda.analysis.program.ir import (
     TypeRef,
     walk,
 )
+from stitchcuda.analysis.proof.points import CALM
 
-# Calls that neither see the device's progress nor change anything that running work uses.
-_CALM = re.compile(
-    r"^cu(da)?(GetLastError|PeekAtLastError|GetError(String|Name)|GetDevice\w*|Device(Get|Can)\w+|DeviceEnablePeerAccess"
-    r"|(Driver|Runtime)GetVersion|Func(Get|Set)\w+|Occupancy\w+|ChooseDevice|PointerGetAttributes?|Stream(Get|IsCapturing)\w*"
-    r"|MemAdvise|MemPool[SG]etAttribute|Create(Channel|Texture|Surface)\w*|HostGetFlags|GetSymbol\w+|Init|InitDevice|Ctx(Get|Create)\w*"
-    r"|Module(Load|Get)\w*|Event(Create|Destroy)\w*|Stream(Create|Destroy)\w*|dnnCreate\w*|(blas|fft|rand|sparse|solver)\w*(Create|Set|Get)\w*)$"
-)
 _CHECK = re.compile(r"check|err|assert|safe|verify|must|require", re.IGNORECASE)
 _OTHER_THREADS = frozenset(
     [
@@ -141,7 +135,7 @@ class Observers:
                 return f"measures time with `{node.name}`", ""
             if node.kind is ApiKind.RESET:
                 return f"calls `{node.name}`", ""
-            if node.kind is ApiKind.NEUTRAL and not _CALM.match(node.name):
+            if node.kind is ApiKind.NEUTRAL and not CALM.match(node.name):
                 return f"calls `{node.name}`, which running work may not get along with", ""
             return "", ""
         return self._call(node, quiet) if isinstance(node, Call) else ("", "")
