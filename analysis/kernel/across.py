@@ -38,7 +38,8 @@ def meets_other_block(write: Access, read: Access) -> bool:
     ):
         return False
     if not any(s.startswith(_BLOCK) for s in read.offset.symbols):
-        return not read.offset.symbols and _hits(write, read)  # one place, or a walk over all from the first on
+        # one place, or a walk over all from the first on
+        return not read.offset.symbols and _hits(write, read) and not _of_the_reader(write, read)
     if any(_OPAQUE.match(s) for g in read.guards if g.margin is not None for s in g.margin.symbols):
         return False  # it may say where the part of the block ends
     return any(_shifted(write, read, axis) or _mirrored(write, read, axis) for axis in axes)
@@ -54,6 +55,22 @@ def _hits(write: Access, read: Access) -> bool:
     wanted = {dict(read.offset.at(lane)).get((), 0) for lane in lanes_of(read.lanes)}
     grain = gcd(*steps) if steps else 0
     return bool(grain) and any((r - w) % grain == 0 and r >= w for r in wanted for w in first)
+
+
+def _of_the_reader(write: Access, read: Access) -> bool:
+    """Under `i == 0` the first thread of the first block reads the element that it has written itself."""
+    lanes = lanes_of(read.lanes)
+    first = any(
+        g.holds and g.equal is not None and of_one_block(read) and not any(_own_part(g.equal, lane) for lane in lanes)
+        for g in read.guards
+    )
+    writers = set(lanes_of(write.lanes))
+    return first and all(lane in writers and _own_part(write.offset, lane) == read.offset.at(lane) for lane in lanes)
+
+
+def _own_part(offset: Form, lane: int) -> _Key:
+    """What is left of an index in the first block."""
+    return tuple(item for item in offset.at(lane) if not _of_block(item[0]))
 
 
 def _coefficient(offset: Form, axis: str) -> dict[Monomial, int]:
