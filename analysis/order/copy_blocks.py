@@ -70,7 +70,10 @@ class CopyBlocks(Launches):
                 return Pointer(value.place, value.array, None, value.element) if moved else value
             if value is not None and not isinstance(value, Num):
                 return value
-        return None
+        array = self.part(place, f"{side}Array", state)
+        if isinstance(array, Pointer):  # positions in an array are no addresses: any part of it
+            return Pointer(array.place, array.array, None, array.element)
+        return array if array is not None and not isinstance(array, Num) else None
 
     def _dense_bytes(self, place: Place, state: State) -> Poly | None:
         """Width by height by depth, when the pitch of both sides is the width or there is one row only."""

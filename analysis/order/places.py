@@ -43,6 +43,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
 
 GAP = "+"  # ends the name of the unknown distance between two iterations
+ADDRESS = "CUdeviceptr"  # a number to C++, an address to everyone
 ANYWHERE = Range()
 COUNTS = NUMBERS - {"float", "double", "bool"}
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
@@ -106,7 +107,22 @@ class Places(Clocks):
             return value
         if isinstance(value, Either):
             return Either(tuple(self.cast(option, resolved) for option in value.options))
-        return self.retype(value, pointee(resolved)) if isinstance(value, Pointer) else value
+        if not isinstance(value, Pointer):
+            return value
+        return self._object_behind(value, pointee(resolved)) or self.retype(value, pointee(resolved))
+
+    def _object_behind(self, pointer: Pointer, target: TypeRef | None) -> Pointer | None:
+        """`(Context*)user_data`: what an untyped pointer from outside leads to is the one object that it is cast to, when
+        that is of a class with pointers or handles; plain numbers may as well be the elements of an array."""
+        obj = self.objects[pointer.place.object]
+        untyped = obj.type is None or (obj.type.name == "void" and not obj.type.pointer)
+        if obj.identity.kind not in ("outside", "parameter") or pointer.place.path or not pointer.array:
+            return None
+        record = self.names.record(self.names.resolve(target)) if target is not None and not target.pointer else None
+        if record is None or not (untyped or obj.type == target) or not any(_leads_on(f.type) for f in record.fields):
+            return None
+        obj.type = target
+        return replace(pointer, array=False)
 
     def retype(self, pointer: Pointer, target: TypeRef | None) -> Pointer:
         """The pointer seen as one to elements of another type: its index is rescaled when the sizes allow it."""
@@ -319,9 +335,11 @@ class Places(Clocks):
                 event = Handle("event", self.event_for(identity, name, None))
                 state.store(place, event)
                 return event
-            if type.name in NUMBERS and type.name not in ("float", "double", "bool"):
+            if type.name == ADDRESS and outside:
+                type = TypeRef("char", pointer=1)
+            elif type.name in NUMBERS and type.name not in ("float", "double", "bool"):
                 return Num(symbol(key))
-            if plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
+            elif plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
                 return self.container(state, place, type)
         if type is not None and type.pointer and not type.dims and obj.filled:
             memory_of_host = self.made_on_the_host(
@@ -480,6 +498,12 @@ class Places(Clocks):
         kind = ApiKind.HOST_READ if mode is Mode.READ else ApiKind.HOST_WRITE
         access = Access(buffer, mode, where)
         state.host_ops[key] = self.emit_host(state, kind, api, span, accesses=(access,), certain=certain)
+
+
+def _leads_on(type: TypeRef) -> bool:
+    """A pointer, a handle or a container."""
+    known = STREAM_TYPES | EVENT_TYPES | CONTAINERS | DEVICE_CONTAINERS | SMART_POINTERS
+    return type.pointer > 0 or type.name in known or plain(type.name) in known
 
 
 def pointee_of_container(type: TypeRef | None) -> TypeRef | None:

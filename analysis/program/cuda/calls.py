@@ -70,7 +70,22 @@ def call(cx: Context, node: Node) -> Expr:
         if len(args) == 1:
             return Cast(cx.span(node), target, args[0])
         return Construct(cx.span(node), target, args)
+    if kind == g.PARENTHESIZED and (cast := _cast(cx, node, function, given)) is not None:
+        return cast
     return Call(cx.span(node), cx.expr(function), arguments(cx, given))
+
+
+def _cast(cx: Context, node: Node, function: Node, given: Node) -> Expr | None:
+    """`(T)(value)`, which the grammar takes for a call while it does not know that T is a type."""
+    inner = function.named_children[0] if function.named_child_count == 1 else None
+    if inner is None or inner.kind_id != g.IDENTIFIER or _count(given) != 1:
+        return None
+    name = cx.read(inner)
+    if name in cx.tally.locals or name in cx.env.functions or (cx.bindings is not None and name in cx.bindings):
+        return None
+    if name in _SCALARS or name in cx.env.records or name.endswith("_t"):
+        return Cast(cx.span(node), TypeRef(name), arguments(cx, given)[0])
+    return None
 
 
 def _count(given: Node) -> int:
