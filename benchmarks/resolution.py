@@ -1,6 +1,8 @@
 """Share of host functions with CUDA calls of which the analysis resolves every operation, and what the others lack.
 
-    python benchmarks/resolution.py TREE...
+    python benchmarks/resolution.py TREE... [--context FOLDER]... [--every N]
+
+Headers that lie elsewhere are found in the folders given as context.
 
 A function counts as resolved when every operation written in it, on every call path that was followed, has a known stream
 (traced to its creation or to a default stream, through the parameters of every caller) and known memory (traced to its
@@ -135,7 +137,7 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
 
 
 def one_program(group: programs.Group) -> Tally:
-    index = Index()
+    index = Index(findings=False)
     texts = {path: inputs.read(path).text for path in chain(group.sources, group.context)}
     hip, runtime = (any(word in (t or b"") for t in texts.values()) for word in (b"hip/hip_runtime", b"cuda_runtime"))
     if hip and not runtime:
@@ -151,6 +153,14 @@ def one_program(group: programs.Group) -> Tally:
         if f.host_cuda_calls and f.body is not None and f.path in own and f.space in ("host", "host_device")
     ]
     return tally(functions, analysis.timelines, analysis.program)
+
+
+def planned(tree: str, context: Sequence[str]) -> list[programs.Group]:
+    """The programs of a tree."""
+    files = inputs.find([tree]).files
+    own = set(files)
+    groups = programs.plan([*files, *(f for f in inputs.find(context).files if f not in own)], [tree]).groups
+    return [group for group in groups if not own.isdisjoint(group.sources)]
 
 
 def report(tree: str, total: Tally, programs_: int, seconds: float, examples: int) -> None:
@@ -174,10 +184,12 @@ def main() -> int:
     parser.add_argument("trees", nargs="+", metavar="TREE")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--examples", type=int, default=0, help="functions to name for each reason")
+    parser.add_argument("--context", action="append", default=[], metavar="FOLDER", help="where more headers are")
+    parser.add_argument("--every", type=int, default=1, metavar="N", help="only every Nth program")
     arguments = parser.parse_args()
     for tree in arguments.trees:
         start = time.monotonic()
-        groups = programs.plan(inputs.find([tree]).files, [tree]).groups
+        groups = planned(tree, arguments.context)[:: arguments.every]
         total = Tally()
         with ProcessPoolExecutor(arguments.jobs) as pool:
             for part in pool.map(one_program, groups, chunksize=4):

@@ -71,11 +71,13 @@ class _Entry:
 class Index:
     """The files of one program. Not thread-safe; one `analyse` at a time.
 
-    `strict` raises internal errors instead of turning them into problems: for tests."""
+    `strict` raises internal errors instead of turning them into problems: for tests. Without `findings` it stops at
+    the Timelines."""
 
-    def __init__(self, options: Options | None = None, *, strict: bool = False) -> None:
+    def __init__(self, options: Options | None = None, *, strict: bool = False, findings: bool = True) -> None:
         self._options = options or Options()
         self._strict = strict
+        self._findings = findings
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
@@ -143,7 +145,7 @@ class Index:
                 entries[uid] = entry
         kernels: dict[str, KernelFindings] = {}
         for uid, function in program.functions.items():
-            if function.space != "global" or function.body is None:
+            if function.space != "global" or function.body is None or not self._findings:
                 continue
             if cancel is not None and cancel():
                 return self._cancelled()
@@ -221,7 +223,7 @@ class Index:
         try:
             timeline = execute_entry(program, uid, options=options or self._options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
-            found = tuple(f for rule in RULES for f in rule.check(given))
+            found = tuple(f for rule in RULES for f in rule.check(given)) if self._findings else ()
         except Exception as error:
             if self._strict:
                 raise
