@@ -46,7 +46,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from math import gcd, prod
 
 from stitchcuda.analysis.findings.finding import (
     Confidence,
@@ -234,9 +234,9 @@ def _arguments(kernel: Function, args: tuple[int | None, ...]) -> dict[str, int]
 
 
 def _whole_warps(margin: Form, numbers: Mapping[str, int]) -> bool:
-    """`i < n` keeps or leaves out whole warps when `n` is a multiple of the warp size."""
+    """`i < n` keeps or leaves out whole warps when `n` is a multiple of the warp size; `i / 4 < n` when `n` is one of 8."""
     rest: list[int] = [0]
-    fixed = 0
+    fixed = grain = 0
     for mono, c in margin.terms:
         if not mono:
             rest = [c] if isinstance(c, int) else list(c)
@@ -244,10 +244,10 @@ def _whole_warps(margin: Form, numbers: Mapping[str, int]) -> bool:
             return False
         elif all(s in numbers for s in mono):
             fixed += c * prod(numbers[s] for s in mono)
-        elif c * prod(numbers.get(s, 1) for s in mono) % WARP:
-            return False
+        else:
+            grain = gcd(grain, c * prod(numbers.get(s, 1) for s in mono))
     return all(
-        len({(value + fixed) // WARP for value in rest[start : start + WARP]}) == 1
+        len({(value + fixed) // (grain or WARP) for value in rest[start : start + WARP]}) == 1
         for start in range(0, len(rest), WARP)
     )
 
