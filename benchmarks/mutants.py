@@ -176,11 +176,10 @@ def measure(arguments: argparse.Namespace) -> int:
     with ProcessPoolExecutor(arguments.jobs) as pool:
         for entry, codes in zip(wanted, pool.map(measured, tasks), strict=True):
             entry["found"] = codes
-            by_kind[entry["kind"]].append(bool(codes))
-            print(
-                f"{'found ' if codes else 'missed'} {entry['path']}:{entry['line']} {entry['text'][:60]} {codes}",
-                flush=True,
-            )
+            if codes is not None:
+                by_kind[entry["kind"]].append(bool(codes))
+            result = "not clean" if codes is None else "found" if codes else "missed"
+            print(f"{result:<9} {entry['path']}:{entry['line']} {entry['text'][:60]} {codes or ''}", flush=True)
     for kind, found in sorted(by_kind.items()):
         print(f"{kind:<14} {sum(found)}/{len(found)}")
     whole = [f for found in by_kind.values() for f in found]
