@@ -56,6 +56,7 @@ class Lost:
     at: Site  # where it is lost: the statement that leaves, or the call that makes the next one
     again: bool  # the variable is given the next one
     hidden: bool = False  # the statement that leaves stands in a macro
+    beside: str = ""  # no way releases it, but this one, which is made like it, is released
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +122,9 @@ class Owner:
         self.handing = Handing(program, function)
         self.lost: dict[tuple[str, Span], Lost] = {}
         self.twice: dict[Span, Twice] = {}
-        self.released: set[str] = set()
+        self.released: set[str] = set()  # or handed on, on some way
+        self.ended: set[str] = set()  # released by name
+        self.made_by: dict[str, set[str]] = {}  # the calls that make what a variable holds
         self.released_in_loops: list[set[str]] = []  # by open loop: what its body releases, perhaps under a condition
 
     def site(self, span: Span) -> Site:
@@ -209,6 +212,7 @@ class Owner:
     def _release(self, name: str, span: Span, how: str, path: Path) -> None:
         known = path.variables.get(name, GONE)
         self.released.add(name)
+        self.ended.add(name)
         if known.state == "null":
             return
         if known.state == "freed" and known.span != span:
@@ -257,6 +261,7 @@ class Owner:
         if known.state == "held" and not once and not any(name in names for names in self.released_in_loops):
             self.lose(name, known, span, again=True)
         self.changed(name, path)
+        self.made_by.setdefault(name, set()).add(how)
         path.variables[name] = Held("held", span, how)
 
     def _handed(self, expr: Call, position: int, names: list[str], path: Path) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Owner, Path, Ways
+from dataclasses import replace
+
+from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Lost, Owner, Path, Ways
 from stitchcuda.analysis.findings.slots import flowing, is_success, shape_of, slot
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -79,8 +81,18 @@ def _look(program: Program, function: Function) -> Ways:
     except TooMany:
         return NOTHING
     owner = walker.owner
-    lost = tuple(x for x in owner.lost.values() if x.name in owner.released)
+    cleaned = {how for name in owner.ended for how in owner.made_by.get(name, ())}
+    lost = tuple(
+        x if x.name in owner.released else replace(x, beside=_beside(owner, x))
+        for x in owner.lost.values()
+        if x.name in owner.released or (x.how in cleaned and not x.again and "." not in x.name)
+    )
     return Ways(lost, tuple(owner.twice.values()), frozenset(owner.released))
+
+
+def _beside(owner: Owner, lost: Lost) -> str:
+    """A variable that is made like the lost one, and that the function does release."""
+    return min(name for name in owner.ended if lost.how in owner.made_by.get(name, ()))
 
 
 def _candidates(program: Program, nodes: list[Expr | Stmt]) -> frozenset[str]:

@@ -5,11 +5,12 @@
 On one way through a function an allocation is neither released nor handed on, while other ways release it or hand it on:
 
 - an early return, mostly one for an error, skips the cleanup;
-- a loop allocates in every round what is released once, or `continue` skips the release at the end of the round.
+- a loop allocates in every round what is released once, or `continue` skips the release at the end of the round;
+- a function releases some of its own allocations and forgets one that it made by the same call.
 
 Memory, streams and events count. Nothing is reported when the program ends there (the return of `main`, `exit`), when
-the pointer is returned, stored elsewhere or passed to code that may keep it, or when no way releases it: then its owner is
-not seen.
+the pointer is returned, stored elsewhere or passed to code that may keep it, or when a function releases nothing of
+the kind: then its owner is not seen.
 
 ## Why
 
@@ -78,6 +79,8 @@ def _finding(site: Site, found: list[Lost]) -> Finding:
     verb = "is" if len(names) == 1 else "are"
     if all(lost.again for lost in found):
         message = f"{listed} {verb} allocated again although the allocation before was not released"
+    elif all(lost.beside for lost in found):
+        message = f"{listed} {verb} never released, although `{found[0].beside}` is"
     else:
         message = (
             f"{listed} {verb} not released on this path; other paths release {'it' if len(names) == 1 else 'them'}"
