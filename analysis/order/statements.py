@@ -23,6 +23,8 @@ MAX_ENTERED = 32  # groups of paths times cases of a `switch`
 class Statements(Calls):
     """Layer of the executor: statements on several groups of paths."""
 
+    _standing_for_others = 0  # how many of the cases that are being followed stand for others
+
     def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
         raise NotImplementedError
 
@@ -343,7 +345,8 @@ class Statements(Calls):
             has_default = any(not c.labels for c in stmt.cases)
             frame.breaks.append([])
             flowing: list[State] = []
-            waiting = {k: state.copy() for k in self._told_apart(stmt, starts)}
+            kept, standing = self._told_apart(stmt, starts)
+            waiting = {k: state.copy() for k in kept}
             for k, case in enumerate(stmt.cases):
                 if k in waiting:
                     entered = waiting[k]
@@ -353,8 +356,10 @@ class Statements(Calls):
                         entered.conditions = (*entered.conditions, Condition(self.site(case.span), text, True))
                     flowing = [*flowing, entered]
                 frame.scopes.append({})
+                self._standing_for_others += k in standing
                 for inner in case.body:
                     flowing = self.execute(inner, flowing)
+                self._standing_for_others -= k in standing
                 frame.scopes.pop()
             ended = flowing + frame.breaks.pop()
             if not starts or (len(starts) == len(stmt.cases) and len(starts) > 1 and not has_default):
@@ -364,24 +369,30 @@ class Statements(Calls):
             out += ended
         return self.join(out, keep=False)
 
-    def _told_apart(self, stmt: ir.Switch, starts: list[int]) -> list[int]:
+    def _told_apart(self, stmt: ir.Switch, starts: list[int]) -> tuple[list[int], set[int]]:
         """Of many cases that call the same functions, with other template arguments only, the first few: each is followed
-        into everything that it calls, and so are those that it holds."""
+        into everything that it calls. Within one that stands for others, one stands for all. The second: those that
+        stand for others."""
         if len(starts) <= ALIKE_CASES:
-            return starts
+            return starts, set()
+        most = 1 if self._standing_for_others else ALIKE_CASES
         kept: list[int] = []
-        seen: dict[str, int] = {}
+        seen: dict[str, list[int]] = {}
+        standing: set[int] = set()
         for k in starts:
             body = stmt.cases[k].body
             calls = [n for s in body for n in ir.walk(s) if isinstance(n, ir.Call | ir.Launch | ir.Api)]
             shape = " ".join(_shape(s.expr) if isinstance(s, ir.Evaluate) else type(s).__name__ for s in body)
             alone = not calls or not all(isinstance(n, ir.Call) for n in calls) or not self._leads_on(calls)
-            seen[shape] = seen.get(shape, 0) + 1
-            if alone or seen[shape] <= ALIKE_CASES:
+            alike = seen.setdefault(shape, [])
+            if alone or len(alike) < most:
                 kept.append(k)
-        if len(kept) < len(starts):
+                alike.append(k)
+            else:
+                standing.update(alike)
+        if standing:
             self.cut(stmt.span, "cases that differ in template arguments only: the first ones stand for all")
-        return kept
+        return kept, standing
 
     def _leads_on(self, calls: Sequence[ir.Expr | Stmt]) -> bool:
         """Whether one of the calls reaches CUDA."""
