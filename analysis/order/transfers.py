@@ -209,7 +209,11 @@ class Transfers(EarlyLaunches):
         if "returns" in expr.flags and values.get("dst") is None:
             made = values["dst"] = self._returned_array(expr, values, state)
         copied = self.understood(expr, values, state)
-        unknown = tuple(role for role, known in (("src", copied.src), ("dst", copied.dst)) if known is None)
+        unknown = tuple(
+            role
+            for role, known in (("src", copied.src), ("dst", copied.dst))
+            if known is None and values.get(role) != NULL  # a helper that failed: there is no memory to know
+        )
         asynchronous = "async" in expr.flags
         op = self.emit_device(
             state,

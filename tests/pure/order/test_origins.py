@@ -89,3 +89,19 @@ def test_plain_numbers_behind_one_are_elements() -> None:
     text = f"{OBJECT}__global__ void q(Block* b) {{ b[threadIdx.x].scale = 0; }}\n"
     text += "void f(Handle* h) { Block* b = (Block*)h->opaque; q<<<1, 32>>>(b + 32); q<<<1, 32>>>(b); }"
     assert memory(text, "q") == [("h.opaque", "write")]
+
+
+def test_a_helper_that_fails_leaves_no_memory_unknown() -> None:
+    text = """
+float* load(const char* name) { FILE* f = fopen(name, "rb"); if (!f) return 0; return (float*)malloc(4096); }
+int main() {
+    float* d; cudaMalloc(&d, 4096);
+    float* h = load("a");
+    cudaMemcpy(d, h, 4096, cudaMemcpyHostToDevice);
+}
+"""
+    assert memory(text, "cudaMemcpy")[-1:] == [("d", "write")]
+    timeline, _ = found(text, "cudaMemcpy")
+    assert not any(op.unknown for op in timeline.ops)
+    _, op = found(text.replace("float* load", "float* other").replace('load("a")', "elsewhere()"), "cudaMemcpy")
+    assert op.unknown == ("src",)
