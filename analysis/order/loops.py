@@ -17,9 +17,10 @@ from functools import cached_property
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.places import GAP
+from stitchcuda.analysis.order.queries import decisive_query
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
-from stitchcuda.analysis.order.statements import Statements, decisive_query
+from stitchcuda.analysis.order.statements import Statements
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.turns import held, turning
