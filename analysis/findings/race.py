@@ -170,12 +170,15 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     freed = later.kind in RELEASES and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
+    whichever = clash.second.one_of and _whichever(timeline, earlier, later, clash)
     for op, access in ((earlier, clash.first), (later, clash.second)):
+        if whichever and op is later:
+            continue
         if access.one_of:
             level = Confidence.POSSIBLE
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
-    if not (earlier.certain and later.certain) or _parts_by_number(earlier, later, clash):
+    if not (earlier.certain and (later.certain or whichever)) or _parts_by_number(earlier, later, clash):
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
@@ -191,6 +194,22 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     if earlier.thread != later.thread:
         level = weaker(level, Confidence.POSSIBLE)  # X1: order between host threads is only partly seen
     return level
+
+
+def _whichever(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> bool:
+    """The later op uses one of several buffers, as after a loop that swaps them, and each of them was used by a round of
+    what stands at the earlier op: it races whichever one it is."""
+    rounds = [
+        op
+        for op in timeline.ops
+        if op.site == earlier.site and op.calls == earlier.calls and timeline.may_overlap(op.id, later.id)
+    ]
+    for access in later.accesses:
+        if access.one_of and (access.via, access.mode) == (clash.second.via, clash.second.mode):
+            met = (c for op in rounds for c in conflict(timeline, op.id, later.id) if c.second is access)
+            if not any(c.first.certainty is Certainty.MUST and not c.first.one_of for c in met):
+                return False
+    return True
 
 
 def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:

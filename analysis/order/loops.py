@@ -15,15 +15,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import divide
+from stitchcuda.analysis.order.lengths import Lengths, rounds_before
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.places import GAP
 from stitchcuda.analysis.order.queries import decisive_query
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
-from stitchcuda.analysis.order.statements import Statements
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
-from stitchcuda.analysis.order.turns import held, turning
+from stitchcuda.analysis.order.turns import held, settle, turning
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
@@ -42,7 +42,7 @@ class Counter:
     trip: Poly | None  # number of iterations
 
 
-class Loops(Statements):
+class Loops(Lengths):
     """Layer of the executor: loops."""
 
     def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
@@ -107,6 +107,8 @@ class Loops(Statements):
         endless = False
         told: set[int] = set()  # host functions that the loop waits for, by what they write
         before = state.conditions
+        lengths = {} if concrete else self.lengths(state)
+        trip = counter.trip if counter is not None else None
         for iteration, index in enumerate(indexes):
             self.loop_stack.append(LoopFrame(loop_id, index, iteration))
             frame.breaks.append([])
@@ -115,6 +117,8 @@ class Loops(Statements):
             for s in states:
                 if not concrete:
                     self._havoc(stmt, s, counter, turns)
+                    done = None if counter is None else rounds_before(index, counter.start, counter.step)
+                    self.lengths_at_head(stmt, s, lengths, done, iteration)
                 if counter is not None:
                     self._set_counter(counter, index, s, concrete, iteration)
                 if stmt.form == "range":
@@ -158,8 +162,13 @@ class Loops(Statements):
         if not endless or not finished:
             finished += self._over(stmt, counter, states, after)
         if turns and not concrete:
+            one_way = len(finished) == 1 and not left_early and trip is not None
             for s in finished:
+                now = held(s, self.objects, turns)
                 self._havoc(stmt, s, counter)
+                settle(s, [*heads, now], trip.constant if one_way and trip is not None else None)
+        if not concrete:
+            self.lengths_after(stmt, finished, lengths, trip)
         query = decisive_query(stmt.condition) if stmt.condition is not None else None
         for s in finished:
             if query is not None and not query[1] and not any(s is b for b in left_early):

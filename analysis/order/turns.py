@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from stitchcuda.analysis.order.state import Path, State, is_handle
-from stitchcuda.analysis.order.values import Num, Object, Value
+from stitchcuda.analysis.order.values import Num, Object, Place, Value, either
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Program, Stmt
 
@@ -31,6 +31,24 @@ def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[
         if (objects[number].name in names or any(step in names for step in path if isinstance(step, str)))
         and (is_handle(value) or (isinstance(value, Num) and value.value.constant is not None))
     }
+
+
+def settle(state: State, heads: Sequence[Mapping[tuple[int, Path], Value]], trip: int | None) -> None:
+    """What takes turns holds after a loop any of what it held at the heads of the rounds (the first of `heads` is that of
+    the first round, the last is now); when it goes round in a known number of `trip` rounds, exactly one of them."""
+    first = heads[0]
+    turn = next((k for k in range(1, len(heads)) if first.items() <= heads[k].items()), None)
+    for key, value in heads[-1].items():
+        chosen: Value | None
+        seen = [head[key] for head in heads[1:] if key in head]
+        if all(v == value for v in seen):
+            continue
+        if turn is not None and trip is not None:
+            chosen = heads[trip % turn].get(key)
+        else:
+            chosen = either(seen) if is_handle(value) else None
+        if chosen is not None:
+            state.store(Place(*key), chosen)
 
 
 def _in_body(body: Stmt) -> set[str]:
