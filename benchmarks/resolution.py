@@ -9,7 +9,9 @@ A function counts as resolved when every operation written in it, on every call 
 allocation or declaration), and its kernels are known. Functions that nobody calls, `main` aside, have streams and
 pointers from outside by their nature: they, and what only they call in a program that has a `main`, are a column of their
 own and do not count. A library has no `main`: there a stream or memory is known when it is traced to what one of the
-entries is given; functions that need this are told apart. HIP programs are left out.
+entries is given; functions that need this are told apart. An entry too large to be followed to its end is followed as far
+as the bounds allow, and what lies beyond is looked at from the start of the functions there: what these are given counts
+as what an entry is given does. HIP programs are left out.
 """
 
 from __future__ import annotations
