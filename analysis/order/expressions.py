@@ -319,11 +319,30 @@ class Expressions(Places):
         finally:
             self._constant_depth -= 1
 
+    def _function_table(self, place: Place, state: State) -> None:
+        """A global array of functions begins with those that it is initialised with."""
+        obj = self.objects[place.object]
+        if obj.origin != "global" or obj.type is None or not obj.type.dims:
+            return
+        found = self.names.global_seen_from(self.frame.function.path, obj.name)
+        if found is not None and isinstance(found[1].init, ir.InitList):
+            self._functions_listed(place, found[1].init, state)
+
+    def _functions_listed(self, place: Place, listed: ir.InitList, state: State) -> None:
+        for k, item in enumerate(listed.items):
+            named = item.operand if isinstance(item, ir.AddressOf) else item
+            if isinstance(named, ir.InitList):
+                self._functions_listed(place.element(number(k)), named, state)
+            elif isinstance(named, ir.Name) and (uids := self.functions_named(named)):
+                state.store(place.element(number(k)), Code(uids, None, named.name))
+
     def locate(self, expr: Expr, state: State) -> Place | None:
         """The place that an lvalue expression denotes; None when it is not known."""
         match expr:
             case ir.Name(name=name, template=template):
                 place = self.variable(name, template)
+                if place is not None and not place.path and place.object not in state.memory:
+                    self._function_table(place, state)
                 return None if place is None else self.follow(state, place)
             case ir.Member(base=base, name=name):
                 inner = self._base_of_member(base, state)

@@ -22,6 +22,8 @@ from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.order.values import (
+    MAX_OPTIONS,
+    Code,
     Either,
     Handle,
     Identity,
@@ -45,6 +47,7 @@ from stitchcuda.analysis.program.ir import ApiKind, Expr, Program, Span, TypeRef
 GAP = "+"  # ends the name of the unknown distance between two iterations
 ADDRESS = "CUdeviceptr"  # a number to C++, an address to everyone
 ANYWHERE = Range()
+MAX_TABLE = 24  # functions of a table that are told apart
 COUNTS = NUMBERS - {"float", "double", "bool"}
 HOST_VISIBLE = frozenset({Memory.PINNED.value, Memory.MANAGED.value, Memory.MAPPED.value})
 
@@ -265,6 +268,8 @@ class Places(Clocks):
                 return self.substitute(value, values)
             fallback = fallback or self._generalised(path, place.path, value)
             others.append(value)
+        if fallback is None and len(others) > MAX_OPTIONS and all(isinstance(o, Code) for o in others):
+            return Either((*dict.fromkeys(others[-MAX_TABLE:]), *([Unknown("function")] if others[MAX_TABLE:] else [])))
         return fallback or (either(others) if others else None)
 
     @staticmethod
