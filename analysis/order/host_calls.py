@@ -221,12 +221,14 @@ class HostCalls(Thrust):
             return [(state, NULL)]
         self.unfollowed.add(self.site(expr.span))
         self.handed_on |= {v.id for value in values for v in self._handles_in(value, state) if v.kind == "event"}
-        for value in values:
+        messages = host_library.message_buffers(name)
+        for position, value in enumerate(values):
             for pointer in self.pointers_in(value, state):
                 self.forget_behind(state, pointer)
                 obj = self.objects[pointer.place.object]
                 if self.visible_to_device(state, obj):
-                    self.host_access(state, obj.id, Mode.READ, expr.span, certain=False)
+                    mode, known = messages.get(position, Mode.READ), position in messages
+                    self.host_access(state, obj.id, mode, expr.span, certain=known)
         self.machine.may_have_waited(state.order)
         if host_library.REGISTERS.search(name):
             self.register(values, expr.span)

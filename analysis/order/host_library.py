@@ -423,3 +423,22 @@ def modes_of(name: str, position: int) -> tuple[Mode, ...]:
     if rows is None:
         return NONE
     return rows[min(position, len(rows) - 1)]
+
+
+_MESSAGE = re.compile(r"(?:P?MPI)_(\w+)$")
+_PASSED: dict[str, dict[int, Mode]] = {
+    "Send|Ssend|Bsend|Rsend|Isend|Issend|Ibsend|Irsend|Bcast|Ibcast|Reduce|Ireduce|Gather|Gatherv": {0: Mode.READ},
+    "Recv|Irecv": {0: Mode.WRITE},
+    "Sendrecv": {0: Mode.READ, 5: Mode.WRITE},
+    "Allreduce|Iallreduce|Scan|Exscan|Reduce_scatter": {0: Mode.READ, 1: Mode.WRITE},
+    "Allgather|Iallgather|Alltoall|Ialltoall": {0: Mode.READ, 3: Mode.WRITE},
+    "File_write|File_write_all|File_iwrite": {1: Mode.READ},
+    "File_read|File_read_all|File_iread": {1: Mode.WRITE},
+}
+_MESSAGES = {f: modes for names, modes in _PASSED.items() for f in names.split("|")}
+
+
+def message_buffers(name: str) -> dict[int, Mode]:
+    """What an MPI call does to the memory that it is given, by the position of the argument (X1)."""
+    found = _MESSAGE.match(name)
+    return _MESSAGES.get(found[1], {}) if found else {}

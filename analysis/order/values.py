@@ -219,6 +219,8 @@ SIZES: Mapping[str, int] = {
     "long int": 8, "unsigned long int": 8, "long long int": 8, "unsigned long long int": 8, "uint2": 8,
     "double2": 16, "float4": 16, "int4": 16, "uint4": 16, "uchar4": 4, "char4": 4, "float3": 12, "int3": 12, "dim3": 12,
     "cudaStream_t": 8, "cudaEvent_t": 8,
+    "cuComplex": 8, "cuFloatComplex": 8, "cufftComplex": 8, "cuDoubleComplex": 16, "cufftDoubleComplex": 16,
+    "cufftReal": 4, "cufftDoubleReal": 8,
     **{f"{word}{n}": size * n for word, size in (
         ("char", 1), ("uchar", 1), ("short", 2), ("ushort", 2), ("int", 4), ("uint", 4), ("float", 4), ("longlong", 8),
         ("ulonglong", 8), ("double", 8)) for n in (1, 2, 3, 4)},
