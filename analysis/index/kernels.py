@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings.finding import KernelInput
 from stitchcuda.analysis.index.merge import EntryFindings
 from stitchcuda.analysis.kernel.launches import KernelLaunch, launches_of
+from stitchcuda.analysis.kernel.relevance import asks_nothing
 from stitchcuda.analysis.kernel.trace import kernel_traces
 from stitchcuda.analysis.program.ir import Program
 from stitchcuda.analysis.rules import KERNEL_RULES
@@ -21,7 +22,7 @@ class KernelFindings:
     findings: EntryFindings
     digest: str
     declared: bytes  # of everything but bodies
-    launches: tuple[KernelLaunch, ...]
+    launches: tuple[KernelLaunch, ...] | None  # None: they do not matter
     functions: tuple[tuple[str, str], ...]  # device functions that it reaches, with their digests
     lookups: tuple[tuple[str, tuple[str, ...]], ...]  # names of functions, and what they meant
 
@@ -36,12 +37,17 @@ class KernelFindings:
                 uid in program.functions and program.functions[uid].digest == digest for uid, digest in self.functions
             )
             and all(program.by_name.get(name, ()) == uids for name, uids in self.lookups)
-            and launches_of(program, function) == self.launches
+            and (self.launches is None or launches_of(program, function) == self.launches)
         )
 
 
 def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes], declared: bytes) -> KernelFindings:
     """Runs the rules about one kernel."""
+    function = program.functions[kernel]
+    reached = asks_nothing(program, function)
+    if reached is not None:
+        nothing = EntryFindings((), frozenset())
+        return KernelFindings(nothing, function.digest, declared, None, reached.functions, reached.lookups)
     given = KernelInput(kernel, program, sources)
     found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
     walked = kernel_traces(program, kernel, sources)
@@ -49,7 +55,7 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
     lookups = {pair for trace in walked.traces for pair in trace.lookups}
     return KernelFindings(
         EntryFindings(found, frozenset()),
-        program.functions[kernel].digest,
+        function.digest,
         declared,
         walked.launches,
         tuple(sorted(functions)),

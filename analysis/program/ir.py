@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Span: TypeAlias = tuple[int, int]
 
@@ -555,107 +555,102 @@ class Program:
         return Location(site.path, base + site.span[0], base + site.span[1])
 
 
-def children(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
+Node: TypeAlias = Expr | Stmt
+
+
+def _of_call(node: Call) -> tuple[Node, ...]:
+    if node.keywords:
+        return (node.callee, *node.args, *[value for _, value in node.keywords])
+    return (node.callee, *node.args)
+
+
+def _of_launch(node: Launch) -> tuple[Node, ...]:
+    return _given(node.kernel, node.grid, node.block, node.shared, node.stream, *node.args, node.packed_args)
+
+
+def _given(*parts: Node | None) -> tuple[Node, ...]:
+    return tuple([part for part in parts if part is not None])
+
+
+def _of_if(node: If) -> tuple[Node, ...]:
+    return _given(node.init, node.condition, node.then, node.otherwise)
+
+
+def _of_loop(node: Loop) -> tuple[Node, ...]:
+    return _given(node.init, node.iterable, node.target, node.condition, node.body, node.step)
+
+
+def _of_switch(node: Switch) -> tuple[Node, ...]:
+    return (node.subject, *[part for case in node.cases for part in (*case.labels, *case.body)])
+
+
+# The direct sub-nodes by type, in evaluation order as far as the IR fixes one; types that are not listed have none.
+_PARTS: dict[type, Callable[[Any], tuple[Node, ...]]] = {
+    Member: lambda n: (n.base,),
+    Index: lambda n: (n.base, n.index),
+    **dict.fromkeys((Deref, AddressOf, Unary, Delete, Cast), lambda n: (n.operand,)),
+    Binary: lambda n: (n.left, n.right),
+    Conditional: lambda n: (n.condition, n.then, n.otherwise),
+    Assign: lambda n: (n.value, n.target),
+    Call: _of_call,
+    Construct: lambda n: tuple(n.args),
+    New: lambda n: (n.count, *n.args) if n.count is not None else tuple(n.args),
+    InitList: lambda n: tuple(n.items),
+    Lambda: lambda n: (*[value for _, value in n.init_captures], n.body),
+    SizeOf: lambda n: _given(n.operand),
+    Launch: _of_launch,
+    Api: lambda n: tuple([value for _, value in n.roles]),
+    Opaque: lambda n: tuple(n.children),
+    Declare: lambda n: _given(n.init),
+    Evaluate: lambda n: (n.expr,),
+    Block: lambda n: tuple(n.body),
+    If: _of_if,
+    Loop: _of_loop,
+    Switch: _of_switch,
+    **dict.fromkeys((Return, Throw), lambda n: _given(n.value)),
+    Try: lambda n: _given(n.body, *n.handlers, n.final),
+    PreprocIf: lambda n: tuple([block for _, block in n.branches]),
+}
+
+
+def children(node: Node) -> Iterator[Node]:
     """The direct sub-nodes of an IR node, in evaluation order as far as the IR fixes one."""
-    match node:
-        case Const() | Name() | Break() | Continue() | Goto() | Label():
-            return
-        case Member(base=b):
-            yield b
-        case Index(base=b, index=i):
-            yield b
-            yield i
-        case Deref(operand=o) | AddressOf(operand=o) | Unary(operand=o) | Delete(operand=o) | Cast(operand=o):
-            yield o
-        case Binary(left=a, right=b):
-            yield a
-            yield b
-        case Conditional(condition=c, then=t, otherwise=o):
-            yield c
-            yield t
-            yield o
-        case Assign(target=t, value=v):
-            yield v
-            yield t
-        case Call(callee=c, args=args, keywords=keywords):
-            yield c
-            yield from args
-            for _, value in keywords:
-                yield value
-        case Construct(args=args):
-            yield from args
-        case New(count=count, args=args):
-            if count is not None:
-                yield count
-            yield from args
-        case InitList(items=items):
-            yield from items
-        case Lambda(body=body, init_captures=init_captures):
-            for _, value in init_captures:
-                yield value
-            yield body
-        case SizeOf(operand=o):
-            if o is not None:
-                yield o
-        case Launch():
-            yield node.kernel
-            for part in (node.grid, node.block, node.shared, node.stream):
-                if part is not None:
-                    yield part
-            yield from node.args
-            if node.packed_args is not None:
-                yield node.packed_args
-        case Api(roles=roles):
-            for _, value in roles:
-                yield value
-        case Opaque(children=parts):
-            yield from parts
-        case Declare(init=init):
-            if init is not None:
-                yield init
-        case Evaluate(expr=e):
-            yield e
-        case Block(body=body):
-            yield from body
-        case If():
-            if node.init is not None:
-                yield node.init
-            yield node.condition
-            yield node.then
-            if node.otherwise is not None:
-                yield node.otherwise
-        case Loop():
-            for piece in (node.init, node.iterable, node.target, node.condition):
-                if piece is not None:
-                    yield piece
-            yield node.body
-            if node.step is not None:
-                yield node.step
-        case Switch(subject=s, cases=cases):
-            yield s
-            for case in cases:
-                yield from case.labels
-                yield from case.body
-        case Return(value=v) | Throw(value=v):
-            if v is not None:
-                yield v
-        case Try(body=body, handlers=handlers, final=final):
-            yield body
-            yield from handlers
-            if final is not None:
-                yield final
-        case PreprocIf(branches=branches):
-            for _, block in branches:
-                yield block
+    parts = _PARTS.get(type(node))
+    return iter(parts(node) if parts is not None else ())
 
 
-def walk(node: Expr | Stmt) -> Iterator[Expr | Stmt]:
-    """The node and everything below it, parents first."""
-    stack: list[Expr | Stmt] = [node]
+_KEPT = 1_000_000  # nodes in `_walked`, counted as often as they stand there
+_walked: dict[int, tuple[Node, tuple[Node, ...]]] = {}
+_held = 0
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """The node and everything below it, parents first. Nodes never change: what is below a block is listed once."""
+    if type(node) is not Block:
+        return iter(_flat(node))
+    known = _walked.get(id(node))
+    if known is None or known[0] is not node:
+        global _held
+        known = (node, tuple(_flat(node)))
+        if _held > _KEPT:
+            _walked.clear()
+            _held = 0
+        _held += len(known[1])
+        _walked[id(node)] = known
+    return iter(known[1])
+
+
+def _flat(node: Node) -> list[Node]:
+    out: list[Node] = []
+    stack = [node]
+    pop, extend, append, parts_of = stack.pop, stack.extend, out.append, _PARTS.get
     while stack:
-        current = stack.pop()
-        yield current
-        stack.extend(reversed(list(children(current))))
+        current = pop()
+        append(current)
+        parts = parts_of(type(current))
+        if parts is not None:
+            extend(parts(current)[::-1])
+    return out
 
 
 def walk_within(

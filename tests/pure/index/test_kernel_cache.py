@@ -56,5 +56,7 @@ def test_a_kernel_is_looked_at_again_when_it_or_what_it_reaches_changed(monkeypa
 def test_a_kernel_is_looked_at_again_when_its_launch_changed(monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(strict=True)
     kernels_looked_at(index, monkeypatch, KERNELS)
-    smaller = KERNELS.replace(b"other<<<1, 256>>>", b"other<<<1, 64>>>")
-    assert kernels_looked_at(index, monkeypatch, smaller)[0] == ["other"]
+    smaller = KERNELS.replace(b"reverse<<<1, 256>>>", b"reverse<<<1, 64>>>")
+    assert kernels_looked_at(index, monkeypatch, smaller)[0] == ["reverse"]
+    both = smaller.replace(b"other<<<1, 256>>>", b"other<<<1, 64>>>")  # nothing in it depends on the launch
+    assert kernels_looked_at(index, monkeypatch, both)[0] == []
