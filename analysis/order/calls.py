@@ -14,6 +14,7 @@ from stitchcuda.analysis.order.methods import Methods
 from stitchcuda.analysis.order.names import SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.thrust import is_algorithm
 from stitchcuda.analysis.order.values import (
     Closure,
     Code,
@@ -298,6 +299,8 @@ class Calls(Methods):
             if isinstance(inner, ir.Launch | ir.Api):
                 return True
             if isinstance(inner, ir.Call) and isinstance(inner.callee, ir.Name):
+                if is_algorithm(inner.callee.name):
+                    return True
                 uids = self.program.by_name.get(plain(inner.callee.name), ())
                 if any(u in self.program.reaches_cuda for u in uids):
                     return True

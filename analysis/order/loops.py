@@ -22,6 +22,7 @@ from stitchcuda.analysis.order.queries import decisive_query
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.thrust import is_algorithm
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.turns import held, settle, turning
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
@@ -363,6 +364,8 @@ class Loops(Lengths):
                 return True
             case ir.Call(callee=ir.Name(template=given)) if any(self._constructs(t) for t in given):
                 return True  # `make_unique<Stream>()`
+            case ir.Call(callee=ir.Name(name=name)) if is_algorithm(name):
+                return True
             case ir.Call(callee=ir.Name(name=name)) | ir.Call(callee=ir.Member(name=name)):
                 uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
                 if not uids and isinstance(node.callee, ir.Name):

@@ -67,6 +67,9 @@ class Methods(Summaries):
         return made.name if made is not None and made.name in self._derived_from(function.record) else function.record
 
     def method_outcomes(self, expr: ir.Call, callee: ir.Member, state: State) -> list[Outcome]:
+        policy = self.thrust_policy(callee, expr, state)
+        if policy is not None:
+            return [(state, policy)]
         place = self.locate(callee.base, state)
         if place is not None:
             held = state.load(place)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.containers import Containers
 from stitchcuda.analysis.order.host_library import NONE, RW, R, W
@@ -31,11 +33,36 @@ _ON_DEVICE = frozenset({Memory.DEVICE.value, Memory.MANAGED.value})
 class Thrust(Containers):
     """Layer of the executor: algorithms of thrust."""
 
+    @cached_property
+    def _policies(self) -> dict[str, tuple[int, bool]]:
+        """Policies that were made, by the key of their value: the stream, and whether the host goes on."""
+        return {}
+
+    def thrust_policy(self, callee: ir.Member, expr: ir.Call, state: State) -> Value | None:
+        """The value of `thrust::cuda::par.on(stream)`, which a variable may keep; None for anything else."""
+        base = callee.base
+        if callee.name != "on" or len(expr.args) != 1 or not isinstance(base, ir.Name):
+            return None
+        if "thrust::" not in base.name or plain(base.name) not in _POLICIES:
+            return None
+        made = Unknown(self.fresh("policy"))
+        self._policies[made.key] = (self.stream_of(expr.args[0], state), plain(base.name) == "par_nosync")
+        return made
+
+    def _kept_policy(self, args: tuple[Expr, ...], state: State) -> tuple[int, bool] | None:
+        """That of a call whose first argument is a variable that holds one."""
+        place = self.variable(args[0].name) if args and isinstance(args[0], ir.Name) else None
+        held = state.load(self.follow(state, place)) if place is not None else None
+        return self._policies.get(held.key) if isinstance(held, Unknown) else None
+
     def thrust_call(self, name: str, expr: ir.Call, state: State) -> Value | None:
         """The value of a call of one of them; None for anything else."""
         if not name.removeprefix("::").startswith("thrust::"):
             return None
         policy, args = _policy(expr.args)
+        kept = self._kept_policy(args, state) if policy is None else None
+        if kept is not None:
+            args = args[1:]
         short = plain(name)
         effects = _TRANSFORMS.get(len(args)) if short == "transform" else None
         effects = effects or _EFFECTS.get(short) or host_library.EFFECTS.get(short)
@@ -44,6 +71,8 @@ class Thrust(Containers):
         stream = self.default_stream(state)
         if policy is not None and isinstance(policy, ir.Call) and policy.args:
             stream = self.stream_of(policy.args[0], state)
+        elif kept is not None:
+            stream = kept[0]
         values = [self.evaluate(a, state) for a in args]
         accesses: list[Access] = []
         on_device = False
@@ -61,12 +90,19 @@ class Thrust(Containers):
             op = self.emit_device(
                 state, ApiKind.LIBRARY_CALL, name, expr.span, stream, accesses=tuple(merge_accesses(accesses))
             )
-            if not _nosync(policy) and self.ops[op].graph is None:
+            if not (kept[1] if kept is not None else _nosync(policy)) and self.ops[op].graph is None:
                 self.block_host(state, op, self.done_before(op).with_op(op), ())
         first = values[0] if values else None
         if isinstance(first, Pointer):
             return Pointer(first.place, first.array, None, first.element)
         return Unknown(self.fresh(short))
+
+
+def is_algorithm(name: str) -> bool:
+    """Whether a function is one of thrust's that works on the device."""
+    if not name.removeprefix("::").startswith("thrust::"):
+        return False
+    return plain(name) == "transform" or plain(name) in _EFFECTS or plain(name) in host_library.EFFECTS
 
 
 def _policy(args: tuple[Expr, ...]) -> tuple[Expr | None, tuple[Expr, ...]]:
