@@ -143,6 +143,8 @@ class Calls(Methods):
                     bound.append((replace(param, name=packs.element(pack, k)), self._argument(param, held, state)))
                 continue
             arg = args[position] if position < len(args) else named.get(param.name)
+            if arg is None and param.default is None:
+                arg = self._declared_default(function, position)
             bound.append((param, self._argument(param, arg, state)))
         key = self._foregone.key(function, [given for _, given in bound]) if self.options.observed is None else None
         if key in self._foregone.known:
@@ -176,6 +178,13 @@ class Calls(Methods):
         if key is not None and len(outcomes) < 2 and not any(isinstance(value, Struct) for _, value in outcomes):
             self._foregone.known[key] = outcomes[0][1] if outcomes else None
         return outcomes
+
+    def _declared_default(self, function: Function, position: int) -> Expr | None:
+        """The default argument that a prototype gives: in a header, where the definition must not repeat it."""
+        prototypes = (self.program.functions[uid] for uid in self.program.declarations.get(function.name, ()))
+        alike = (p for p in prototypes if p.record == function.record and len(p.params) == len(function.params))
+        given = (p.params[position].default for p in alike)
+        return next((default for default in given if default is not None), None)
 
     @cached_property
     def _foregone(self) -> Foregone:

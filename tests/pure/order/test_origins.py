@@ -105,3 +105,15 @@ int main() {
     assert not any(op.unknown for op in timeline.ops)
     _, op = found(text.replace("float* load", "float* other").replace('load("a")', "elsewhere()"), "cudaMemcpy")
     assert op.unknown == ("src",)
+
+
+@pytest.mark.parametrize("default", ["0", "nullptr", "cudaStreamPerThread"])
+def test_a_default_argument_stands_on_the_prototype(default: str) -> None:
+    text = f"""
+void fill(float* x, int n, cudaStream_t stream = {default});
+int main() {{ float* d; cudaMalloc(&d, 4096); fill(d, 32); }}
+void fill(float* x, int n, cudaStream_t stream) {{ k<<<1, n, 0, stream>>>(x, n); }}
+"""
+    timeline, op = found(text, "k")
+    expected = StreamKind.PER_THREAD if default == "cudaStreamPerThread" else StreamKind.LEGACY
+    assert op.stream is not None and timeline.streams[op.stream].kind is expected
