@@ -27,6 +27,7 @@ from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
 from stitchcuda.analysis.proof.lines import moving_lines
 from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
+from stitchcuda.analysis.proof.misuse import misuse
 from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
 from stitchcuda.analysis.proof.order import keeps_order
 from stitchcuda.analysis.proof.points import Points
@@ -189,7 +190,7 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
         first_hiding = old.ops[min(hiding)]
         what = f"`{first_hiding.kernel}` may reach memory that is not listed, and copies are gone"
         account.unknown.append(where(both, first_hiding, what, original=True))
-    account.failed += [*copies.failed, *order.failed, *waits.failed]
+    account.failed += [*copies.failed, *order.failed, *waits.failed, *misuse(both, made)]
     account.unknown += [*copies.unknown, *order.unknown, *waits.unknown]
     account.unknown += sooner(both, made, images)
     if not copies.carries:
