@@ -1,4 +1,4 @@
-"""A host wait orders nothing that is not ordered already.
+"""A wait orders nothing that is not ordered already.
 
 ## What
 
@@ -7,6 +7,8 @@
 - everything it waits for was already waited for, or
 - all device work that follows is ordered behind the awaited work by its stream, the host touches none of the data, and
   a later wait (or a blocking device-to-host copy) waits for the same work anyway.
+
+`cudaStreamWaitEvent` for an event that the same stream recorded counts too, unless work of another stream seems to be meant.
 
 ## Why
 
@@ -41,7 +43,7 @@ promises its callers to be done), and in destructors.
 
 ## References
 
-Ordering rows O1, O4, C3, W1, W2, W3, W8, P2.
+Ordering rows O1, O4, C3, E5, W1, W2, W3, W8, P2.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
+from stitchcuda.analysis.findings.device_races import device_races
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.waits import (
     checked_next,
@@ -63,7 +66,7 @@ from stitchcuda.analysis.findings.waits import (
     region_is_plain,
     waits_for,
 )
-from stitchcuda.analysis.order.timeline import Op, Timeline
+from stitchcuda.analysis.order.timeline import Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Site
 
 CODE = "redundant-sync"
@@ -72,6 +75,42 @@ CODE = "redundant-sync"
 def check(given: RuleInput) -> Iterator[Finding]:
     for wait, other, earlier in needless(given):
         yield _finding(given, wait, other, earlier=earlier)
+    own = _own_stream(given.timeline)
+    meant = {race.missed.wait.node for race in device_races(given) if race.missed is not None} if own else set()
+    for wait, record in own:  # one that was meant to order something is told by its own rules
+        if wait.node not in meant:
+            yield _own_finding(given, wait, record)
+
+
+def _own_stream(line: Timeline) -> list[tuple[Op, Op]]:
+    """Waits of a stream for an event that the same stream recorded, wherever the call runs (E5), each with a record."""
+    by_site: dict[Site, list[Op]] = {}
+    for op in line.ops:
+        if op.kind is ApiKind.EVENT_WAIT:
+            by_site.setdefault(op.site, []).append(op)
+    needless = [w for w in by_site.values() if all(o.certain and o.records and _is_own(line, o) for o in w)]
+    return [] if line.cuts else [(waits[0], line.ops[waits[0].records[0]]) for waits in needless]
+
+
+def _is_own(line: Timeline, wait: Op) -> bool:
+    if wait.stream is None or wait.event is None or wait.graph is not None or wait.awaited or wait.thread:
+        return False
+    if line.events[wait.event].site is None:
+        return False  # where it comes from, others may record it too
+    created = line.streams[wait.stream].kind is StreamKind.CREATED
+    return created and all(line.ops[r].stream == wait.stream and line.ops[r].certain for r in wait.records)
+
+
+def _own_finding(given: RuleInput, wait: Op, record: Op) -> Finding:
+    message = (
+        f"`{wait.api}` orders nothing: {wording.event(given.timeline, wait)} was recorded"
+        f"{wording.on_stream(given.timeline, wait)} too, which runs its work in order"
+    )
+    return Finding(
+        CODE, Group.PERFORMANCE, Severity.HINT, Confidence.LIKELY, wait.site, message,
+        (Related(record.site, "the event is recorded here"), *wording.call_path(wait)), _fixes(given, wait),
+        wording.condition(wait),
+    )  # fmt: skip
 
 
 def needless(given: RuleInput) -> Iterator[tuple[Op, Op, bool]]:
@@ -179,7 +218,8 @@ def _fixes(given: RuleInput, wait: Op) -> tuple[Fix, ...]:
     if body is None or not found or not edits.sole(body, found[-1][0], wait.site.span):
         return ()
     edit = edits.remove(body, found[-1][0].span)
-    return (Fix(f"Remove `{wait.api}` (errors are then reported by the next wait)", (edit,), preferred=True),)
+    note = "" if wait.kind is ApiKind.EVENT_WAIT else " (errors are then reported by the next wait)"
+    return (Fix(f"Remove `{wait.api}`{note}", (edit,), preferred=True),)
 
 
 RULE = Rule(
