@@ -7,6 +7,12 @@ from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, KernelTrace, Memory, Mode
 from stitchcuda.analysis.program.ir import Site
 
+_OF_PRODUCERS = (
+    "producer_acquire",
+    "producer_commit",
+    "consumer_release",
+)  # of a pipeline: no copy is complete after them
+
 
 def unwaited(trace: KernelTrace) -> list[tuple[Access, Access]]:
     """Pairs of a copy and a read of what it copies, each pair of sites once."""
@@ -19,7 +25,7 @@ def unwaited(trace: KernelTrace) -> list[tuple[Access, Access]]:
                 commits += 1
             elif event.kind is BarrierKind.WAIT:
                 pending = [c for c in pending if not completed(c, event, commits)]
-            elif event.kind is BarrierKind.NAMED:
+            elif event.kind is BarrierKind.NAMED and event.name not in _OF_PRODUCERS:
                 pending = []  # an object or a function that may have waited
         elif event.buffer.memory is Memory.SHARED:
             if event.mode is Mode.ASYNC_WRITE:

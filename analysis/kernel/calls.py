@@ -19,6 +19,7 @@ from stitchcuda.analysis.program.device.known_calls import ACCESSES, IDENTITIES,
 
 _ASYNC_COPY = frozenset({"__pipeline_memcpy_async"})
 _OPERAND = re.compile(rb"\"[^\"]*\"\s*\(\s*([A-Za-z_]\w*)\s*\)")
+_CONSTRAINED = re.compile(rb"\"[^\"]*\"\s*\(\s*(\w*)\s*\)")
 _REFERENCES = frozenset({"__cvta_generic_to_shared", "addressof", "__cvta_shared_to_generic", "launder"})
 
 
@@ -31,7 +32,7 @@ class Calls(GroupCalls, ABC):
         if isinstance(callee, ir.Member):
             return self._method(node, callee)
         if isinstance(callee, ir.Lambda):
-            closure = Closure(callee, tuple(self.frame.scopes))
+            closure = self.closure_of(callee)
             return self._closure(closure, node.args, [self.value(a) for a in node.args], node.span)
         if not isinstance(callee, ir.Name):
             return self._object(node, self.value(callee))
@@ -145,7 +146,8 @@ class Calls(GroupCalls, ABC):
                 given = replace(given, places=tuple(replace(p, volatile=True) for p in given.places))
             self.assign(cell, given)
         site = self.site(span)
-        frame = Frame(function, [scope], this, bindings, guards=len(self.guards))
+        texts = dict(zip(function.template, map(self._as_given, template), strict=False))
+        frame = Frame(function, [scope], this, bindings, guards=len(self.guards), given=texts)
         self.frames.append(frame)
         self.calls.append(site)
         entered = self.active
@@ -163,6 +165,11 @@ class Calls(GroupCalls, ABC):
             del self.guards[frame.guards :]
             self.active = entered
         return frame.returned or UNKNOWN
+
+    def _as_given(self, argument: ir.Expr | ir.TypeRef) -> str:
+        if isinstance(argument, ir.Name | ir.TypeRef):
+            return self.frame.given.get(argument.name, argument.name)
+        return str(argument.value) if isinstance(argument, ir.Const) else str(argument)
 
     def _template(self, function: ir.Function, given: Sequence[ir.Expr | ir.TypeRef]) -> dict[str, Form | ir.TypeRef]:
         out: dict[str, Form | ir.TypeRef] = {}
@@ -215,7 +222,7 @@ class Calls(GroupCalls, ABC):
     def _closure(self, closure: Closure, args: Sequence[ir.Expr], values: list[Value], span: ir.Span) -> Value:
         if len(self.frames) > DEPTH:
             return DATA
-        frame = self.frame
+        bindings = dict(closure.bindings)
         scope: dict[str, Binding] = {}
         for k, param in enumerate(closure.function.params):
             if param.type.reference and k < len(args) and (found := self._quiet_locations(args[k])):
@@ -223,18 +230,18 @@ class Calls(GroupCalls, ABC):
                 continue
             scope[param.name] = cell = self.new_cell(self.resolved(param.type))
             self.assign(cell, self._as_declared(values[k] if k < len(values) else UNKNOWN, param.type))
-        inner = Frame(frame.function, [*closure.scopes, scope], frame.this, frame.bindings, guards=len(self.guards))
-        self.frames.append(inner)
+        frame = Frame(closure.owner, [*closure.scopes, scope], closure.this, bindings, guards=len(self.guards))
         self.calls.append(self.site(span))
+        self.frames.append(frame)
         entered = self.active
         try:
             self.statement(closure.function.body)
         finally:
             self.calls.pop()
             self.frames.pop()
-            del self.guards[inner.guards :]
+            del self.guards[frame.guards :]
             self.active = entered
-        return inner.returned or UNKNOWN
+        return frame.returned or UNKNOWN
 
     # ------------------------------------------------------------------------------------------------- objects and methods
 
@@ -457,6 +464,8 @@ class Calls(GroupCalls, ABC):
         if kind is not None:
             width = 32 if kind is BarrierKind.WARP else 0
             pending = known.waits_for(text) if kind is BarrierKind.WAIT else 0
+            if pending is None and (position := known.operand_of_wait(text)) is not None:
+                pending = self._assembly_constant(node, raw, position)
             self.barrier(kind, "asm", node.span, width=width, pending=pending)
         shared = [p for v in operands for p in v.places if self._shared(p)]
         if "cp.async" in text and "shared" in text and kind is None:
@@ -477,6 +486,17 @@ class Calls(GroupCalls, ABC):
                 else:
                     self.assign(found, Value(self.math.fresh("~"), spread=Uniformity.DATA))
         return DATA
+
+    def _assembly_constant(self, node: ir.Opaque, raw: bytes, position: int) -> int | None:
+        """An operand of inline PTX that is one name or number: `"n"(N)`."""
+        written = _CONSTRAINED.findall(raw)
+        if position >= len(written):
+            return None
+        text = written[position].decode(errors="replace")
+        if text.isdigit():
+            return int(text)
+        value = self.value(ir.Name(node.span, text)).number
+        return value.constant if value is not None else None
 
     # ---------------------------------------------------------------------------------------------------- unknown functions
 

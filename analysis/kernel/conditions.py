@@ -33,6 +33,7 @@ class Conditions:
         self._program = program
         self._nodes: dict[str, list[ir.Expr | ir.Stmt]] = {}
         self._sources: dict[str, dict[str, list[ir.Expr]]] = {}
+        self._handed: dict[str, set[str]] = {}  # parameters of lambdas
         self._calls: dict[Site, frozenset[str]] = {}
         self._elects: dict[Site, bool] = {}
         self._conditions: dict[Site, list[ir.Expr | ir.Stmt]] = {}
@@ -123,7 +124,7 @@ class Conditions:
                 elif node.name not in seen:
                     seen.add(node.name)
                     given = sources.get(node.name, [])
-                    stepped = stepped or len(given) > 1
+                    stepped = stepped or len(given) > 1 and node.name not in self._handed.get(function, ())
                     waiting.extend(given)
                 continue
             coordinates = coordinates or isinstance(node, ir.Call) and called_name(node) in _RANKS
@@ -188,11 +189,18 @@ class Conditions:
         known = self._sources.get(function)
         if known is None:
             known = self._sources[function] = {}
+            lambdas: dict[str, ir.Lambda] = {}
             for node in self.nodes(function):
                 if isinstance(node, ir.Assign) and isinstance(node.target, ir.Name):
                     known.setdefault(node.target.name, []).append(node.value)
                 elif isinstance(node, ir.Declare) and node.init is not None:
                     known.setdefault(node.name, []).append(node.init)
+                    if isinstance(node.init, ir.Lambda):
+                        lambdas[node.name] = node.init
+                elif isinstance(node, ir.Call) and isinstance(node.callee, ir.Name) and node.callee.name in lambdas:
+                    for param, argument in zip(lambdas[node.callee.name].params, node.args, strict=False):
+                        known.setdefault(param.name, []).append(argument)
+                        self._handed.setdefault(function, set()).add(param.name)
         return known
 
 

@@ -135,6 +135,7 @@ class Expressions(Deciding, ABC):
             dynamic,
             is_volatile(self._declaration(node)),
             declared=self.site(node.name_span) if self.frames else None,
+            instance=",".join(self.frame.given.values()) if self.frames and not dynamic else "",
         )
         return Place(buffer, ZERO, element, dims)
 
@@ -241,7 +242,7 @@ class Expressions(Deciding, ABC):
             case ir.Lambda():
                 for _, inner in node.init_captures:
                     self.value(inner)
-                return Value(closure=Closure(node, tuple(self.frame.scopes)))
+                return Value(closure=self.closure_of(node))
             case ir.Call():
                 return self.call(node)
             case ir.SizeOf(type=type_, operand=operand):
@@ -316,6 +317,11 @@ class Expressions(Deciding, ABC):
         if op == "~":
             return Value(-inner.number - ONE)
         return inner
+
+    def closure_of(self, node: ir.Lambda) -> Closure:
+        """A lambda that is written here."""
+        frame = self.frame
+        return Closure(node, tuple(frame.scopes), frame.function, frame.this, frame.bindings)
 
     def operate(self, op: str, left: Value, right: Value) -> Value:
         if op in ("+", "-") and (left.places or right.places):

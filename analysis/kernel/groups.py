@@ -124,6 +124,9 @@ class GroupCalls(Expressions, ABC):
         if objects and objects[0].kind in ("block", "tile", "any", "coalesced"):  # the group shares the work
             to = tuple(replace(p, offset=None) for p in to)
             source = tuple(replace(p, offset=None) for p in source)
+        if shared and all(v.group is not None and v.group.kind == "pipeline" for v in shared):
+            self._copy(node.span, to, source, None)  # complete when a consumer has waited
+            return DATA
         if shared or any(getattr(p.target, "element", "").endswith(("barrier", "pipeline")) for q in places for p in q):
             self._copy(node.span, (), source, None)  # waited for through the object: not followed
             return DATA

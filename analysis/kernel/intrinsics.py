@@ -124,3 +124,9 @@ def waits_for(text: str) -> int | None:
         return -1
     match = re.search(r"wait_group(?:\.read)?\s+(\d+)", text)
     return int(match[1]) if match is not None else None
+
+
+def operand_of_wait(text: str) -> int | None:
+    """The position of the operand in `cp.async.wait_group %0`."""
+    match = re.search(r"wait_group(?:\.read)?\s+%(\d+)", text)
+    return int(match[1]) if match is not None else None

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 from stitchcuda.analysis.kernel.conditions import Conditions
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
-from stitchcuda.analysis.kernel.model import Access, Guard, KernelTrace, Memory, Uniformity
+from stitchcuda.analysis.kernel.model import Access, Guard, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces
 from stitchcuda.analysis.program import ir
 
@@ -79,7 +79,8 @@ def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditio
     if not access.certain or access.buffer.name.endswith("[]") or access.offset is None:
         return None
     for guard in access.guards:
-        if any(_ELECTS.search(name) for name in conditions.calls(guard)):
+        elects = any(_ELECTS.search(name) for name in conditions.calls(guard))
+        if elects and not _elects_for_elements(access, guard, trace, conditions):
             return None  # one thread has won, or holds a lock
     found = _in_block(access, access.lanes, conditions)
     if (
@@ -94,6 +95,22 @@ def sharing(access: Access, trace: KernelTrace, grid: Grid, conditions: Conditio
     if access.buffer.memory is not Memory.GLOBAL:
         return None
     return _between_blocks(access, grid)
+
+
+def _elects_for_elements(access: Access, guard: Guard, trace: KernelTrace, conditions: Conditions) -> bool:
+    """For each element one thread has won, and all winners go on to one place: `if (!atomicExch(&seen[v], 1)) (*count)++`."""
+    if not access.offset.same_on(access.lanes) or any(s[0] in "~^" for s in access.offset.symbols):
+        return False
+    spans = {n.span for n in conditions.behind(guard) if isinstance(n, ir.Call)}
+    asked = [
+        a
+        for a in trace.accesses
+        if a.mode is Mode.ATOMIC
+        and a.at < access.at
+        and a.site.function == guard.site.function
+        and a.site.span in spans
+    ]
+    return bool(asked) and all(any(s[0] == "~" for s in a.offset.symbols) for a in asked)
 
 
 def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:

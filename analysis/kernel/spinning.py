@@ -37,9 +37,7 @@ def _waits(loop: ir.Loop) -> bool:
         for n in statements
     )
     condition = list(ir.walk(loop.condition)) if loop.condition is not None else []
-    looks = any(
-        isinstance(n, ir.Index | ir.Deref) or isinstance(n, ir.Call) and is_atomic(called_name(n)) for n in condition
-    )
+    looks = any(isinstance(n, ir.Index | ir.Deref) or isinstance(n, ir.Call) and _asks(n) for n in condition)
     if idle:
         return looks
     # one variable takes what is read, and decides whether to look again
@@ -48,7 +46,11 @@ def _waits(loop: ir.Loop) -> bool:
     single = len(taken) == 1 and isinstance(taken[0].target, ir.Name) and taken[0].target.name in names
     small = not any(isinstance(n, ir.If | ir.Loop | ir.Switch | ir.Declare) for n in statements)
     reads = single and any(
-        isinstance(n, ir.Index | ir.Deref) or isinstance(n, ir.Call) and is_atomic(called_name(n))
-        for n in ir.walk(taken[0].value)
+        isinstance(n, ir.Index | ir.Deref) or isinstance(n, ir.Call) and _asks(n) for n in ir.walk(taken[0].value)
     )
     return loop.form in ("do", "while") and small and reads
+
+
+def _asks(call: ir.Call) -> bool:
+    """An atomic, or the `load` of an atomic object."""
+    return is_atomic(called_name(call)) or isinstance(call.callee, ir.Member) and call.callee.name in ("load", "test")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -62,8 +63,13 @@ class Group:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Closure:
+    """A lambda with what surrounds the place where it is written."""
+
     function: ir.Lambda
     scopes: tuple[dict[str, Location | tuple[Location, ...]], ...]
+    owner: ir.Function
+    this: tuple[Location, ...] = ()
+    bindings: Mapping[str, Form | ir.TypeRef] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,9 @@ class KernelWalk(Calls):
             ) if self.find(name) is None:
                 # `ns::type<8> name = value;` reads like two comparisons
                 self._declare(ir.Declare(node.span, name, ir.TypeRef("auto"), made.value, name_span=made.target.span))
+            case ir.Evaluate(expr=ir.Name(name=name) as bare) if name.isupper() and not self.locations(bare):
+                # `SYNC;`: a macro of the file that includes this one, which may stand for a barrier
+                self.barrier(BarrierKind.NAMED, name, node.span)
             case ir.Evaluate(expr=expr):
                 self.value(expr)
             case ir.Block(body=body, scope=scope):
@@ -421,9 +424,12 @@ def _spins(node: ir.Loop) -> bool:
         empty = isinstance(node.body, ir.Block) and not node.body.body
         if empty and any(isinstance(n, ir.Index | ir.Deref | ir.Call) for n in ir.walk(part)):
             return True
+    inner = list(ir.walk(node.body))
+    counted = node.form == "for" and node.condition is not None and node.step is not None
+    if counted and not any(isinstance(n, ir.Break | ir.Return | ir.Loop) for n in inner):
+        return False  # one try for each element
     return any(
-        isinstance(n, ir.Call) and _called(n) in ("atomicCAS", "atomicExch", "compare_exchange_strong")
-        for n in ir.walk(node.body)
+        isinstance(n, ir.Call) and _called(n) in ("atomicCAS", "atomicExch", "compare_exchange_strong") for n in inner
     )
 
 

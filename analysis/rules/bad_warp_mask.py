@@ -67,6 +67,7 @@ from stitchcuda.analysis.program.ir import Function, Site
 
 CODE = "bad-warp-mask"
 FULL = (1 << WARP) - 1
+_PLACES = ("blockIdx.", "gridDim.")
 _DIFFERING = re.compile(r"'(~[^']*)'")  # the names, in the key of a guard, of what differs between lanes
 _EXCHANGE = re.compile(r"shfl|shuffle|reduce|ballot|vote|bcast|broadcast|activemask|warp|coalesced", re.IGNORECASE)
 
@@ -218,7 +219,11 @@ def _level(conditions: Conditions, traces: KernelTraces, guard: Guard) -> Confid
     if all(_whole_warps(guard.margin, numbers) for numbers in cases):
         return None
     # `for (i = threadIdx.x; i < n; i += blockDim.x)` is written for an `n` that is a multiple of the warp size
-    sized = any(guard.margin.symbols & numbers.keys() and not _whole_warps(guard.margin, numbers) for numbers in cases)
+    sized = any(
+        (guard.margin.symbols & numbers.keys() or all(s.startswith(_PLACES) for s in guard.margin.symbols))
+        and not _whole_warps(guard.margin, numbers)
+        for numbers in cases
+    )
     return Confidence.LIKELY if sized or not guard.loop else Confidence.POSSIBLE
 
 

@@ -57,7 +57,7 @@ from stitchcuda.analysis.findings.finding import (
     Related,
     Severity,
 )
-from stitchcuda.analysis.findings.kernel_wording import called_from
+from stitchcuda.analysis.findings.kernel_wording import called_from, written
 from stitchcuda.analysis.kernel.across import crossings, meets_other_block, of_one_block, ordered_between, plain
 from stitchcuda.analysis.kernel.conditions import Conditions
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode
@@ -68,6 +68,7 @@ from stitchcuda.analysis.program.ir import Site
 
 CODE = "missing-threadfence"
 _MOST = 60  # accesses that are compared
+_OBJECTS = ("store", "exchange", "fetch_add", "fetch_sub", "fetch_or")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,8 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
     if all(grid.several(axis) is False for axis in "xyz"):
         return {}
     out: dict[Site, Finding] = {}
-    for published in (*_flags(trace, conditions), *_tickets(trace)):
+    relaxed = {a.at for a in trace.accesses if _relaxed(given, a)}
+    for published in (*_flags(trace, conditions, relaxed), *_tickets(trace, relaxed)):
         if published.signal.site not in out:
             out[published.signal.site] = _finding(given, published)
     return out
@@ -138,9 +140,9 @@ def _fix(given: KernelInput, signal: Access) -> Fix | None:
 # ------------------------------------------------------------------------------------------------------------ patterns
 
 
-def _tickets(trace: KernelTrace) -> Iterator[_Publication]:
+def _tickets(trace: KernelTrace, relaxed: set[int]) -> Iterator[_Publication]:
     """The last block to take a ticket goes on to read what all have written."""
-    tickets = [a for a in trace.accesses if _relaxed(a)]
+    tickets = [a for a in trace.accesses if a.at in relaxed]
     if not tickets or trace.uses_locks:
         return
     for data, use in crossings(trace):
@@ -157,12 +159,16 @@ def _elected(ticket: Access, use: Access) -> bool:
     return any((g.key, g.holds) not in before and not g.loop for g in use.guards)
 
 
-def _flags(trace: KernelTrace, conditions: Conditions) -> Iterator[_Publication]:
+def _flags(trace: KernelTrace, conditions: Conditions, relaxed: set[int]) -> Iterator[_Publication]:
     """Others poll what is set."""
     waits = polls(trace, conditions)
     flags = {a.buffer for a in waits}
     asked = {a.site for a in waits}
-    signals = [a for a in trace.accesses if a.buffer in flags and a.site not in asked and _sets(a)]
+    signals = [
+        a
+        for a in trace.accesses
+        if a.buffer in flags and a.site not in asked and (a.at in relaxed or plain(a, Mode.WRITE))
+    ]
     if not signals:
         return
     begin = min(a.at for a in waits)
@@ -192,13 +198,15 @@ def _from_one(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
                 yield data, use
 
 
-def _relaxed(access: Access) -> bool:
-    """An atomic of CUDA C++, which orders nothing else."""
-    return access.mode is Mode.ATOMIC and access.buffer.memory is Memory.GLOBAL and access.atomic.startswith("atomic")
-
-
-def _sets(access: Access) -> bool:
-    return _relaxed(access) or plain(access, Mode.WRITE)
+def _relaxed(given: KernelInput, access: Access) -> bool:
+    """An atomic of CUDA C++, which orders nothing else, or one of an atomic object that asks for no order."""
+    if access.mode is not Mode.ATOMIC or access.buffer.memory is not Memory.GLOBAL:
+        return False
+    if access.atomic.startswith("atomic"):
+        return True
+    return access.atomic in _OBJECTS and "memory_order_relaxed" in written(
+        given.program, given.sources, access.site, 400
+    )
 
 
 RULE = KernelRule(
