@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.order.timeline import Certainty, Mode
 from stitchcuda.analysis.program.ir import ApiKind
 
 from tests.pure.order.programs import run
@@ -349,3 +350,14 @@ def test_o9_a_library_call_runs_on_the_stream_of_its_handle() -> None:
         before="#include <cublas_v2.h>\nstatic float v = 2;\n",
     )
     assert r.ordered("a", "cublasSscal") and r.ordered("cublasSscal", "b")
+
+
+def test_o9_a_handle_that_is_passed_on_keeps_its_stream() -> None:
+    r = run(
+        TWO + "cublasHandle_t h; cublasCreate(&h); cublasSetStream(h, s); a<<<1, 1, 0, s>>>(x); scaled(h, x);",
+        before="#include <cublas_v2.h>\nstatic float v = 2;\n"
+        "static void scaled(cublasHandle_t on, float* p) { cublasSscal(on, 16, &v, p, 1); }\n",
+    )
+    assert r.ordered("a", "cublasSscal")
+    assert {a.mode for a in r.op("cublasSscal").accesses} == {Mode.READ, Mode.WRITE}
+    assert {a.certainty for a in r.op("cublasSscal").accesses} == {Certainty.MUST}
