@@ -42,6 +42,8 @@ Ordering row D5. CUDA programming guide, "Grid Synchronization".
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
 
 from stitchcuda.analysis.findings.finding import (
     Confidence,
@@ -88,7 +90,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
 def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:
     """One finding for each buffer: at the first read that comes too early."""
     out: dict[Site, Finding] = {}
-    if not any(b.kind is BarrierKind.BLOCK for b in trace.barriers) or ordered_between(trace, -1, len(trace.events)):
+    if not any(b.kind is BarrierKind.BLOCK for b in trace.barriers) or _ordered_by_other_means(trace):
         return out
     grid = Grid(traces, conditions, trace)
     buffers = set()
@@ -96,10 +98,28 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
         barrier = barrier_between(trace, write.at, read.at)
         if read.buffer in buffers or barrier is None or write.volatile or read.volatile:
             continue
+        if ordered_between(trace, write.at, read.at):
+            continue
         if not any(_unclear(given, access) for access in (write, read)):
             buffers.add(read.buffer)
             out[read.site] = _finding(given, write, read, barrier)
     return out
+
+
+def _ordered_by_other_means(trace: KernelTrace) -> bool:
+    """Fences, objects or clusters: the blocks may tell each other in a way that is not followed."""
+    kinds = (BarrierKind.FENCE, BarrierKind.CLUSTER, BarrierKind.NAMED)
+    return any(b.kind in kinds and b.scope != "block" for b in trace.barriers)
+
+
+def _between_grid_barriers(trace: KernelTrace) -> Iterator[KernelTrace]:
+    """What happens from one barrier of the grid to the next."""
+    at = [k for k, event in enumerate(trace.events) if isinstance(event, Barrier) and event.kind is BarrierKind.GRID]
+    if not at:
+        yield trace
+        return
+    for start, end in pairwise([0, *at, len(trace.events)]):
+        yield replace(trace, events=trace.events[start:end])
 
 
 def _plain(trace: KernelTrace, grid: Grid) -> Iterator[tuple[Access, Access]]:
@@ -107,9 +127,10 @@ def _plain(trace: KernelTrace, grid: Grid) -> Iterator[tuple[Access, Access]]:
     tell each other."""
     if any(a.mode is Mode.ATOMIC and a.buffer.memory is Memory.GLOBAL for a in trace.accesses):
         return
-    for write, read in crossings(trace):
-        if _several_blocks(grid, write):
-            yield write, read
+    for part in _between_grid_barriers(trace):
+        for write, read in crossings(part):
+            if _several_blocks(grid, write):
+                yield write, read
     if any(grid.several(axis) is not False for axis in "xyz"):
         reads = [a for a in trace.accesses if plain(a, Mode.READ)][:_MOST]
         for write in [a for a in trace.accesses if plain(a, Mode.WRITE) and of_one_block(a)][:_MOST]:
