@@ -79,6 +79,7 @@ class Buffer:
     symbol: bool = False  # a `__device__`, `__constant__` or `__managed__` variable
     restrict: bool = False
     declared: Site | None = None
+    instance: str = ""  # the template arguments of the function that declares it: each instantiation has its own
 
 
 class Mode(StrEnum):
