@@ -42,6 +42,7 @@ from stitchcuda.analysis.program.ir import (
     Loop,
     Name,
     Program,
+    Site,
     walk,
 )
 
@@ -199,17 +200,27 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
 def _whichever(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> bool:
     """The later op uses one of several buffers, as after a loop that swaps them, and each of them was used by a round of
     what stands at the earlier op: it races whichever one it is."""
-    rounds = [
-        op
-        for op in timeline.ops
-        if op.site == earlier.site and op.calls == earlier.calls and timeline.may_overlap(op.id, later.id)
-    ]
+    alike = _by_place(timeline)[earlier.site, earlier.calls]
+    rounds = [op for op in alike if timeline.may_overlap(op.id, later.id)]
     for access in later.accesses:
         if access.one_of and (access.via, access.mode) == (clash.second.via, clash.second.mode):
             met = (c for op in rounds for c in conflict(timeline, op.id, later.id) if c.second is access)
             if not any(c.first.certainty is Certainty.MUST and not c.first.one_of for c in met):
                 return False
     return True
+
+
+def _by_place(timeline: Timeline) -> dict[tuple[Site, tuple[Site, ...]], list[Op]]:
+    """The ops that stand at one place, reached by the same calls: of all rounds of the loops around it."""
+    if not _places or _places[0][0] is not timeline:
+        found: dict[tuple[Site, tuple[Site, ...]], list[Op]] = defaultdict(list)
+        for op in timeline.ops:
+            found[op.site, op.calls].append(op)
+        _places[:] = [(timeline, found)]
+    return _places[0][1]
+
+
+_places: list[tuple[Timeline, dict[tuple[Site, tuple[Site, ...]], list[Op]]]] = []  # of the Timeline at hand
 
 
 def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:

@@ -78,7 +78,21 @@ def _members_meet(a: tuple[str, ...], b: tuple[str, ...]) -> bool | None:
 
 def conflict(timeline: Timeline, op_a: int, op_b: int) -> tuple[Conflict, ...]:
     """The pairs of accesses of two ops that conflict: same memory possible and one of them writes. Two atomics do not.
-    Accesses at a thread's own index still conflict: the other op's threads are other threads."""
+    Accesses at a thread's own index still conflict: the other op's threads are other threads. Looked up once: several
+    rules ask, about one pair of ops for each pair of their accesses."""
+    if not _memo or _memo[0][0] is not timeline or len(_memo[0][1]) > _KEPT:
+        _memo[:] = [(timeline, {})]
+    pairs = _memo[0][1].get((op_a, op_b))
+    if pairs is None:
+        pairs = _memo[0][1][op_a, op_b] = _conflicts(timeline, op_a, op_b)
+    return pairs
+
+
+_KEPT = 50_000
+_memo: list[tuple[Timeline, dict[tuple[int, int], tuple[Conflict, ...]]]] = []  # of the Timeline at hand
+
+
+def _conflicts(timeline: Timeline, op_a: int, op_b: int) -> tuple[Conflict, ...]:
     pairs: list[Conflict] = []
     for first in timeline.ops[op_a].accesses:
         for second in timeline.ops[op_b].accesses:

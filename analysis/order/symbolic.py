@@ -31,7 +31,7 @@ class Poly:
         return _make(out)
 
     def __neg__(self) -> Poly:
-        return Poly(tuple((m, -c) for m, c in self.terms))
+        return Poly(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Poly) -> Poly:
         if self.terms == other.terms:
@@ -75,7 +75,13 @@ class Poly:
 
     def nonnegative(self) -> bool:
         """True when it is provably >= 0 with every symbol >= 0 (False means "not known")."""
-        return all(c >= 0 and not any(s.startswith("-") for s in m) or not m and c >= 0 for m, c in self.terms)
+        for mono, coeff in self.terms:
+            if coeff < 0:
+                return False
+            for name in mono:
+                if name[:1] == "-":
+                    return False
+        return True
 
     def __str__(self) -> str:
         if not self.terms:
@@ -92,7 +98,7 @@ MAX_DEGREE = 6
 
 
 def _make(terms: Mapping[Monomial, int]) -> Poly:
-    return Poly(tuple(sorted((m, c) for m, c in terms.items() if c)))
+    return Poly(tuple(sorted([item for item in terms.items() if item[1]])))
 
 
 def number(value: int) -> Poly:
