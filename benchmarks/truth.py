@@ -127,11 +127,19 @@ class Static:
                 continue
             for op in timeline.ops:
                 if op.kind in COMPARED or op.kind is ApiKind.LIBRARY_CALL:
-                    self.nodes[self._node(op)].append((timeline, op))
+                    for kernel in self._kernels(op):
+                        self.nodes[self._node(op, kernel)].append((timeline, op))
 
-    def _node(self, op: Op) -> Node:
+    def _kernels(self, op: Op) -> set[str]:
+        """The kernels that a launch may run: several, when it is through a pointer."""
+        if op.kind is not ApiKind.LAUNCH:
+            return {""}
+        functions = self._analysis.program.functions
+        also = {functions[uid].name for uid in op.launched.kernels} if op.launched is not None else set()
+        return {bare(op.kernel), *map(bare, also)}
+
+    def _node(self, op: Op, kernel: str) -> Node:
         file, first, last = self.lines(op.site)
-        kernel = bare(op.kernel) if op.kind is ApiKind.LAUNCH else ""
         node = Node(file, first, op.kind.value, kernel)
         if node not in self.nodes:
             self._at[file, op.kind.value].append((first, last, node))
