@@ -36,6 +36,8 @@ def _wrong(line: Timeline) -> Iterator[tuple[tuple[object, ...], Site, str]]:
         name = line.buffers[ending.buffer].name
         for number in members(ending.users):
             op = line.ops[number]
+            if not op.asynchronous:
+                continue  # it is done with the host's memory when it returns (C1, C3)
             what = f"`{name}` ends here while {wording.operation(op)} may still use it"
             yield ("ending", name, ending.released.how, op.kind, op.api, op.kernel), ending.released.site, what
     for fault in line.faults:
