@@ -71,7 +71,9 @@ class Frame:
     returned: Value | None = None
     returned_lanes: Mask = 0
     guards: int = 0  # how many guards stood around the call
-    given: dict[str, str] = field(default_factory=dict)  # the template arguments as written, those of the callers put in
+    given: dict[str, str] = field(
+        default_factory=dict
+    )  # the template arguments as written, those of the callers put in
 
 
 class BlockState:
