@@ -41,7 +41,11 @@ RELEASED = (
         for kind in ("bad", "ok")
         for name in ("single_warp", "tile_broadcast", "warp_scan")
     ),
+    "bad-warp-mask/bad_group_count.cu",
+    "bad-warp-mask/ok_rounded_count.cu",
     "missing-atomic/ok_rows_by_map.cu",
+    "missing-grid-sync/bad_prefix_by_first_thread.cu",
+    "missing-grid-sync/ok_own_first_element.cu",
     "timing-unsynced/bad_chrono.cu",  # behind the clock
     "timing-unsynced/bad_helpers.cu",
     "timing-unsynced/ok_of_the_asking.cu",
