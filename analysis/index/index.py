@@ -291,7 +291,8 @@ class _Shapes:
         known = self.signatures.get(function.uid)
         if known is not None and known[0] is function.params:
             return known
-        return function.params, _digest(repr(function.params).encode())
+        # Where they stand says nothing to others: who runs the function knows its own digest.
+        return function.params, _digest(repr([(p.name, p.type, p.default) for p in function.params]).encode())
 
     def _module(self, path: str, module: Module) -> tuple[Module, bytes]:
         known = self.modules.get(path)
