@@ -6,7 +6,7 @@ DIR of programs holds a folder of sources for each NAME, DIR of traces a `NAME.j
 json`, recorded from a build with -g. Compared are *nodes*: what one line of the source does (its operation and its kernel).
 
 ops      nodes of the trace that the analysis has at the same line, and nodes that the analysis takes to run on every path
-         and the trace has. Nodes of code that is not there (libraries) do not count; calls of libraries stand for their kernels.
+         and the trace has. Nodes of code that is not there (libraries) do not count; calls of libraries stand for what they do.
 streams  nodes of device work that both have, where the streams seen in the trace are among those that the analysis names: by the
          line that creates them, or the default stream.
 order    pairs of nodes of device work that are certain to touch the same memory in the trace, where both say the same: always
@@ -157,8 +157,7 @@ class Static:
     def find(self, traced: Node) -> Node | None:
         """The node at the traced line. Debug information may name any line of a statement."""
         kinds = [traced.kind]
-        if traced.kind in (ApiKind.LAUNCH.value, ApiKind.COPY.value, ApiKind.MEMSET.value):
-            kinds.append(ApiKind.LIBRARY_CALL.value)
+        kinds.append(ApiKind.LIBRARY_CALL.value)  # what a library does inside is its call
         for kind in kinds:
             found = [
                 n for first, last, n in self._at.get((traced.file, kind), ()) if first - 1 <= traced.line <= last + 1
@@ -242,6 +241,12 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
     matched: dict[Node, Node] = {}
     for node in sorted(traced.ops):
         found = static.find(node)
+        if (
+            found is None
+            and not traced.ops[node][0].kind in WORK
+            and not _written(analysis, node, traced.ops[node][0].api)
+        ):
+            continue  # a library's own: its code is not there
         result.ops.count(found is not None, f"only in the trace: {node}")
         if found is not None:
             matched[node] = found
@@ -252,6 +257,13 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
             _streams(traced, node, static, found, result.streams)
     _order(traced, static, matched, result.order)
     return result
+
+
+def _written(analysis: Analysis, node: Node, api: str) -> bool:
+    """Whether the call stands in the source near the traced line."""
+    texts = [text for path, text in analysis.sources.items() if os.path.basename(path) == node.file]
+    near = (b"\n".join(text.splitlines()[max(0, node.line - 3) : node.line + 2]) for text in texts)
+    return any(api.encode() in lines for lines in near)
 
 
 def _not_traced(static: Static, seen: set[Node], ops: Agreement) -> None:

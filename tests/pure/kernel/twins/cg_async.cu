@@ -2,6 +2,7 @@
 #include <cuda_runtime.h>
 
 #include <cooperative_groups.h>
+#include <cooperative_groups/memcpy_async.h>
 namespace cg = cooperative_groups;
 __global__ void k(const float* in, float* out) {
     __shared__ float s[2][256];
