@@ -23,6 +23,8 @@ _MAX_ALIASES = 8
 
 def identifier(cx: Context, node: Node) -> Expr:
     name = cx.read(node)
+    if not name:  # put in by the parser where one is missing
+        return Opaque(cx.span(node), "parse error")
     if cx.bindings is not None:
         bound = cx.bindings.get(name)
         if bound is not None and cx.binder is not None:

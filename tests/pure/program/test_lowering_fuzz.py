@@ -7,7 +7,7 @@ import re
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from stitchcuda.analysis.program.cuda import collect_macros, lower_module
-from stitchcuda.analysis.program.ir import Api, Launch
+from stitchcuda.analysis.program.ir import Api, Launch, Name
 from stitchcuda.analysis.program.link import link
 
 from tests.pure.program.lowering import cuda_nodes, nodes
@@ -114,3 +114,9 @@ def test_names_stand_where_they_are_said_to() -> None:
             seen.append("<<<>>>")
     assert seen.count("cudaStreamSynchronize") == 1
     assert seen.count("<<<>>>") == 2
+
+
+def test_a_name_that_is_missing_is_no_name() -> None:
+    text = b"__global__ void k(int* p, int n) { int a = ((n >> 21&) | n) * 2; p[a] = (n &); k<<<1, >>>(p, ); }"
+    names = [n for _, n in nodes(lower_module("a.cu", text)) if isinstance(n, Name)]
+    assert names and all(n.name for n in names)
