@@ -9,7 +9,6 @@ from pathlib import Path
 
 from stitchcuda.analysis.contract.globs import matches
 from stitchcuda.analysis.contract.project import CheckSection
-from stitchcuda.gpu_validate.project_file import find_file, read_project
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +56,8 @@ class CheckFiles:
         return self._folders[folder]
 
     def _read(self, folder: Path) -> _Said | None:
+        from stitchcuda.gpu_validate.project_file import find_file, read_project  # not before a server answers
+
         above = [top for top in self._tops if folder.is_relative_to(top)]
         file = find_file(folder, min(above, key=lambda top: len(top.parts), default=None))
         if file is not None and file not in self._files:
