@@ -23,7 +23,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -163,11 +162,7 @@ def edits() -> dict[str, Any]:
 
 
 def program(group: programs.Group) -> tuple[str, int, float, float]:
-    files = {}
-    for path in chain(group.sources, group.context):
-        text = inputs.read(path).text
-        if text is not None:
-            files[path] = text
+    files = group.texts()
     lines = sum(files[p].count(b"\n") for p in group.sources if p in files)
     index = Index()
 

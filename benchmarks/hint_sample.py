@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
 
 from stitchcuda.analysis.findings.finding import Confidence, Group
 from stitchcuda.analysis.index import Index
@@ -40,12 +39,9 @@ class Hint:
 def hints_of(group: programs.Group) -> list[Hint]:
     """The performance hints about one program that are shown by default."""
     index = Index()
-    texts: dict[str, bytes] = {}
-    for path in chain(group.sources, group.context):
-        content = inputs.read(path).text
-        if content is not None:
-            texts[path] = content
-            index.put(path, content)
+    texts = group.texts()
+    for path, content in texts.items():
+        index.put(path, content)
     found = []
     for row in rows(index.analyse()):
         if row.group != Group.PERFORMANCE.value or row.confidence == Confidence.POSSIBLE.value:

@@ -86,10 +86,8 @@ def _synchronises(node: Node | None, text: bytes) -> str | None:
 def analysed(group: programs.Group, changed: dict[str, bytes]) -> Counter[tuple[str, str]]:
     """Shown correctness and device findings by code and file."""
     index = Index()
-    for path in (*group.sources, *group.context):
-        text = changed.get(path) or inputs.read(path).text
-        if text is not None:
-            index.put(path, text)
+    for path, text in {**group.texts(), **changed}.items():
+        index.put(path, text)
     shown = (r for r in rows(index.analyse()) if r.confidence != "possible" and r.group in GROUPS)
     return Counter((r.code, r.place.path) for r in shown)
 

@@ -23,7 +23,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from itertools import chain
 
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.order.timeline import Memory, Op, StreamKind, Timeline
@@ -140,13 +139,12 @@ def tally(functions: Sequence[Function], timelines: Sequence[Timeline], program:
 
 def one_program(group: programs.Group) -> Tally:
     index = Index(findings=False)
-    texts = {path: inputs.read(path).text for path in chain(group.sources, group.context)}
-    hip, runtime = (any(word in (t or b"") for t in texts.values()) for word in (b"hip/hip_runtime", b"cuda_runtime"))
+    texts = group.texts()
+    hip, runtime = (any(word in text for text in texts.values()) for word in (b"hip/hip_runtime", b"cuda_runtime"))
     if hip and not runtime:
         return Tally()  # a HIP program: launches look like CUDA's, its API is another
     for path, text in texts.items():
-        if text is not None:
-            index.put(path, text)
+        index.put(path, text)
     analysis = index.analyse()
     own = set(group.sources)
     functions = [

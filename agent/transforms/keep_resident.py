@@ -37,11 +37,11 @@ from stitchcuda.agent.transforms.residency.trips import (
 )
 from stitchcuda.agent.transforms.transform import Outcome, Proposal, Refusal, Situation
 from stitchcuda.agent.units import Obligation
-from stitchcuda.analysis.findings.edits import Body
+from stitchcuda.analysis.findings.edits import site_of
 from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Op
-from stitchcuda.analysis.program.ir import ApiKind, Site, Span
+from stitchcuda.analysis.program.ir import ApiKind, Site
 from stitchcuda.analysis.proof.model import Declared, May
 
 ID = "keep-resident"
@@ -127,13 +127,9 @@ def _handover_candidate(given: RuleInput, analysis: Analysis, group: Group) -> _
         f"instead of copying it to the host and back; {_list(to)} {_verb(to, 'releases', 'release')} it"
     )
     sites = [s for t in group.trips for s in (t.down, t.up)]
-    sites += [_site(p.body, p.pointer.released.span) for p in group.producers.values()]
-    sites += [_site(c.body, c.pointer.allocated.span) for c in group.consumers.values()]
+    sites += [site_of(p.body, p.pointer.released.span) for p in group.producers.values()]
+    sites += [site_of(c.body, c.pointer.allocated.span) for c in group.consumers.values()]
     return _Candidate((_Change(tuple(group.trips), "handover", True, why, tuple(sites)),), draft)
-
-
-def _site(body: Body, span: Span) -> Site:
-    return Site(body.function.uid, body.function.path, span)
 
 
 def _not_taken_over(group: Group) -> tuple[str, Site] | None:

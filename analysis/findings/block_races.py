@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings import edits
-from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, KernelInput, Related, Severity
+from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, KernelInput, Related, Severity
 from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
 from stitchcuda.analysis.kernel.divergence import Why, divergences
 from stitchcuda.analysis.kernel.lanes import lanes_of
@@ -14,7 +14,6 @@ from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformi
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, walk_again
 from stitchcuda.analysis.program.ir import Site, Span
 
-_RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 _VERB = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates", Mode.ASYNC_WRITE: "copies into"}
 _MOST = 6  # findings of one kernel
 _TRIES = 5  # places for a barrier that are tried
@@ -47,13 +46,13 @@ def gaps(given: KernelInput, *, warp: bool) -> list[Gap]:
         for gap in _warp_gaps(traces, trace) if warp else _block_gaps(given, traces, trace):
             seen.update((c.earlier.site, c.later.site) for c in (gap.conflict, *gap.others))
             known = found.get(gap.key)
-            if known is None or _RANK[known.level] < _RANK[gap.level]:
+            if known is None or RANK[known.level] < RANK[gap.level]:
                 found[gap.key] = gap
         for key in seen:
             counts[key] = counts.get(key, 0) + 1
     everywhere = 1 if traces.fixed else len(traces.traces)
     kept = [gap for key, gap in found.items() if counts[key] >= everywhere]
-    kept.sort(key=lambda g: (-_RANK[g.level], g.conflict.later.at))
+    kept.sort(key=lambda g: (-RANK[g.level], g.conflict.later.at))
     return _one_a_place(given, kept)[:_MOST]
 
 
@@ -106,7 +105,7 @@ def _warp_gaps(traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
 
 
 def _sorted(traces: KernelTraces, trace: KernelTrace, found: list[Conflict]) -> list[Conflict]:
-    return sorted(found, key=lambda c: (-_RANK[_level(traces, trace, c)], c.later.at))
+    return sorted(found, key=lambda c: (-RANK[_level(traces, trace, c)], c.later.at))
 
 
 def _stabbed(traces: KernelTraces, trace: KernelTrace, left: list[Conflict]) -> Iterator[Gap]:

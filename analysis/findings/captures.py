@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
 from stitchcuda.analysis.findings.edits import Body
-from stitchcuda.analysis.findings.finding import Confidence, Related, RuleInput
-from stitchcuda.analysis.findings.race import RANK
+from stitchcuda.analysis.findings.finding import RANK, Confidence, Related, RuleInput
 from stitchcuda.analysis.order.timeline import Fault, FaultKind, Timeline
 from stitchcuda.analysis.program.ir import Expr, Index, Launch, Member, Name, Site, Span
 
@@ -52,10 +51,6 @@ def begin_of(line: Timeline, fault: Fault) -> tuple[Related, ...]:
     if fault.begin is None or fault.begin == fault.op:
         return ()
     return (Related(line.ops[fault.begin].site, "the capture begins here"),)
-
-
-def called_from(fault: Fault) -> tuple[Related, ...]:
-    return tuple(Related(site, "called from here") for site in reversed(fault.calls))
 
 
 def origin_text(given: RuleInput, fault: Fault, body: Body) -> str | None:

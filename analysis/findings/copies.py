@@ -60,7 +60,7 @@ def parting(op: Op, other: Op) -> Site:
     """The place of an op in the innermost function that also leads to the other one: the op's own, or that of the call
     of the helper that makes it."""
     shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(op.calls, other.calls, strict=False)))
-    return (*op.calls, op.site)[shared]
+    return op.site_at(shared)
 
 
 def names_of(given: RuleInput, op: Op, role: str) -> frozenset[str]:

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from stitchcuda.analysis.findings.finding import RuleInput
+from stitchcuda.analysis.findings.finding import RANK, RuleInput
 from stitchcuda.analysis.findings.missed_events import MissedWait, missed_wait
-from stitchcuda.analysis.findings.race import DEVICE_WORK, RANK, Race, all_races, without_implied
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, without_implied
 from stitchcuda.analysis.order.timeline import Access, Mode, Op, Timeline
 
 RAW = "stream-race-raw"

@@ -149,11 +149,11 @@ def before(body: Body, statement: Span, lines: list[str]) -> Edit:
     start = line_start(body.text, begin)
     indent = body.text[start:begin]
     if indent.strip() or start == 0:
-        return Edit(_site(body, (begin, begin)), "".join(f"{line} " for line in lines))
+        return Edit(site_of(body, (begin, begin)), "".join(f"{line} " for line in lines))
     while start > 0 and _PRAGMA.match(body.text, above := line_start(body.text, start - 1), start):
         start = above
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
-    return Edit(_site(body, (start, start)), text)
+    return Edit(site_of(body, (start, start)), text)
 
 
 def after(body: Body, statement: Span, lines: list[str]) -> Edit:
@@ -164,9 +164,9 @@ def after(body: Body, statement: Span, lines: list[str]) -> Edit:
     rest_end = body.text.find(b"\n", end)
     rest = body.text[end : rest_end if rest_end >= 0 else len(body.text)]
     if indent.strip() or rest_end < 0 or not _TRAILING.fullmatch(rest):
-        return Edit(_site(body, (end, end)), "".join(f" {line}" for line in lines))
+        return Edit(site_of(body, (end, end)), "".join(f" {line}" for line in lines))
     text = "".join(f"{indent.decode()}{line}{body.newline}" for line in lines)
-    return Edit(_site(body, (rest_end + 1, rest_end + 1)), text)
+    return Edit(site_of(body, (rest_end + 1, rest_end + 1)), text)
 
 
 def remove(body: Body, statement: Span) -> Edit:
@@ -177,12 +177,12 @@ def remove(body: Body, statement: Span) -> Edit:
     line_end = text.find(b"\n", end)
     alone = not text[start:begin].strip() and line_end >= 0 and bool(_TRAILING.fullmatch(text[end:line_end]))
     if alone and start > 0:
-        return Edit(_site(body, (start, line_end + 1)), "")
+        return Edit(site_of(body, (start, line_end + 1)), "")
     if text[start:begin].strip() and not text[end : line_end if line_end >= 0 else len(text)].strip():
         begin = start + len(text[start:begin].rstrip(b" \t"))
     elif text[begin - 1 : begin] in (b" ", b"\t") or not text[start:begin].strip():
         end += len(text[end:]) - len(text[end:].lstrip(b" \t"))
-    return Edit(_site(body, (begin, end)), "")
+    return Edit(site_of(body, (begin, end)), "")
 
 
 def statement_text(body: Body, statement: Span) -> str:
@@ -253,7 +253,7 @@ def visible(body: Body, expr: Expr, place: Span) -> bool:
 
 
 def replace(body: Body, span: Span, text: str) -> Edit:
-    return Edit(_site(body, span), text)
+    return Edit(site_of(body, span), text)
 
 
 def merged(edits: list[Edit]) -> tuple[Edit, ...]:
@@ -278,7 +278,8 @@ def contains(outer: Span, inner: Span) -> bool:
     return outer[0] <= inner[0] and inner[1] <= outer[1]
 
 
-def _site(body: Body, span: Span) -> Site:
+def site_of(body: Body, span: Span) -> Site:
+    """A span of the function that holds the body."""
     return Site(body.function.uid, body.function.path, span)
 
 

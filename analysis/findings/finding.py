@@ -37,6 +37,9 @@ class Confidence(StrEnum):
     POSSIBLE = "possible"
 
 
+RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
+
+
 @dataclass(frozen=True, slots=True)
 class Edit:
     """Replace the bytes of `site` by `text`; an empty span inserts."""

@@ -14,7 +14,7 @@ from stitchcuda.analysis.findings.finding import Fix, RuleInput
 from stitchcuda.analysis.findings.passing import Written, in_caller
 from stitchcuda.analysis.findings.race import Race
 from stitchcuda.analysis.order.timeline import Op, StreamKind
-from stitchcuda.analysis.program.ir import Api, ApiKind, Block, Continue, Expr, Launch, Site, Span, walk
+from stitchcuda.analysis.program.ir import Api, ApiKind, Block, Continue, Expr, Launch, Span, walk
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _wait_at_the_end_of_the_loop(given: RuleInput, race: Race) -> tuple[Fix, ...
     body = edits.body_of(given, later.function)
     if body is None or earlier.calls[:depth] != later.calls:
         return ()
-    inside = _site_at(earlier, depth)
+    inside = earlier.site_at(depth)
     loop = next(
         (
             n
@@ -175,7 +175,7 @@ def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
     depth = 0
     while depth < min(len(earlier.calls), len(later.calls)) and earlier.calls[depth] == later.calls[depth]:
         depth += 1
-    first, second = _site_at(earlier, depth), _site_at(later, depth)
+    first, second = earlier.site_at(depth), later.site_at(depth)
     if first.function != second.function or first == second:
         return None
     body = edits.body_of(given, first.function)
@@ -204,10 +204,6 @@ def meeting_of(given: RuleInput, earlier: Op, later: Op) -> Meeting | None:
         above[0].span,
         above[1].span,
     )
-
-
-def _site_at(op: Op, depth: int) -> Site:
-    return op.calls[depth] if depth < len(op.calls) else op.site
 
 
 def _behind(statement: Span) -> Span:

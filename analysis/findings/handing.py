@@ -11,7 +11,6 @@ from stitchcuda.analysis.program.ir import (
     ApiKind,
     Assign,
     Call,
-    Cast,
     Const,
     Construct,
     Declare,
@@ -26,6 +25,7 @@ from stitchcuda.analysis.program.ir import (
     Program,
     Return,
     Stmt,
+    bare,
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
@@ -73,7 +73,7 @@ class Handing:
         if callee is None or callee.body is None or callee.returns.pointer != 1:
             return False
         nodes = list(walk(callee.body))
-        returned = [_bare(n.value) for n in nodes if isinstance(n, Return) and n.value is not None]
+        returned = [bare(n.value) for n in nodes if isinstance(n, Return) and n.value is not None]
         names = {n.name for n in returned if isinstance(n, Name)}
         if len(names) != 1 or any(not isinstance(n, Name | Const) for n in returned):
             return False
@@ -162,16 +162,10 @@ def _fills(function: Function, name: str) -> bool:
 def _makes_into(node: Expr | Stmt, name: str, *, by_address: bool) -> bool:
     if not isinstance(node, Api) or node.kind not in (ApiKind.ALLOC, ApiKind.HOST_ALLOC):
         return False
-    out = _bare(node.role("out"))
+    out = bare(node.role("out"))
     if by_address:
         return isinstance(out, AddressOf) and _is(out.operand, name)
     return _is(out, name)
-
-
-def _bare(expr: Expr | None) -> Expr | None:
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return expr
 
 
 def _at_once(function: Function, name: str) -> bool:
@@ -189,6 +183,5 @@ def _at_once(function: Function, name: str) -> bool:
 
 
 def _is(expr: Expr | None, name: str) -> bool:
-    while isinstance(expr, Cast):
-        expr = expr.operand
+    expr = bare(expr)
     return isinstance(expr, Name) and expr.name == name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from stitchcuda.analysis.findings.finding import Related
 from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.program.ir import Program, Site
 
@@ -26,8 +25,3 @@ def lanes(mask: int) -> str:
         return f"lanes {members[0]}-{members[-1]}"
     listed = ", ".join(str(m) for m in members[:3])
     return f"lanes {listed}, ..." if len(members) > 4 else f"lanes {', '.join(str(m) for m in members)}"
-
-
-def called_from(calls: tuple[Site, ...], without: Site) -> tuple[Related, ...]:
-    """The calls that led to a place, innermost first."""
-    return tuple(Related(site, "called from here") for site in reversed(calls) if site != without)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stitchcuda.analysis.findings.handing import Handing
-from stitchcuda.analysis.findings.slots import bare, flowing, is_null, is_success, out_name, polarity, shape_of, slot
+from stitchcuda.analysis.findings.slots import flowing, is_null, is_success, out_name, polarity, shape_of, slot
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,
@@ -36,6 +36,7 @@ from stitchcuda.analysis.program.ir import (
     Site,
     Span,
     Unary,
+    bare,
     children,
     walk,
 )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stitchcuda.analysis.findings import wording
-from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Severity
+from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
@@ -57,7 +57,6 @@ DEVICE_WORK = frozenset(
     }
 )
 
-RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 
 Choose: TypeAlias = Callable[[Op, Access, Op, Access], bool]
 

@@ -19,17 +19,11 @@ from stitchcuda.analysis.program.ir import (
     InitList,
     Member,
     Name,
+    bare,
     walk,
 )
 
 SUCCESS = ("cudaSuccess", "CUDA_SUCCESS")
-
-
-def bare(expr: Expr) -> Expr:
-    """Without casts."""
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return expr
 
 
 def slot(expr: object) -> str | None:

@@ -13,7 +13,6 @@ from stitchcuda.analysis.program.ir import (
     Binary,
     Block,
     Call,
-    Cast,
     Declare,
     Evaluate,
     Expr,
@@ -26,6 +25,7 @@ from stitchcuda.analysis.program.ir import (
     Program,
     Span,
     Stmt,
+    bare,
     walk,
 )
 
@@ -229,6 +229,5 @@ def _given_to(node: Expr | Stmt, name: str) -> Api | None:
     elif isinstance(node, Evaluate) and isinstance(node.expr, Assign) and not node.expr.op:
         target = node.expr.target
         value = node.expr.value if isinstance(target, Name) and target.name == name else None
-    while isinstance(value, Cast):
-        value = value.operand
+    value = bare(value)
     return value if isinstance(value, Api) and _has_status(value) else None

@@ -258,7 +258,7 @@ def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) ->
     depth = 0
     while depth < min(len(start.calls), len(end.calls)) and start.calls[depth] == end.calls[depth]:
         depth += 1
-    first, last = _site_at(start, depth), _site_at(end, depth)
+    first, last = start.site_at(depth), end.site_at(depth)
     if first.function != last.function:
         return False
     function = given.program.functions.get(first.function)
@@ -362,10 +362,6 @@ def _notable(program: Program, call: Call, seen: set[str]) -> bool:
         if any(_disturbs(program, node, seen) for node in walk(function.body)):
             return True
     return False
-
-
-def _site_at(op: Op, depth: int) -> Site:
-    return op.calls[depth] if depth < len(op.calls) else op.site
 
 
 def last_name(name: str) -> str:

@@ -80,7 +80,12 @@ def asked_at(program: Program, op: Op) -> Site:
 
 def call_path(op: Op) -> tuple[Related, ...]:
     """Where the function that holds the op was called from, innermost first."""
-    return tuple(Related(site, "called from here") for site in reversed(op.calls))
+    return called_from(op.calls)
+
+
+def called_from(calls: tuple[Site, ...], without: Site | None = None) -> tuple[Related, ...]:
+    """The calls that led to a place, innermost first."""
+    return tuple(Related(site, "called from here") for site in reversed(calls) if site != without)
 
 
 def allocation(known: Buffer) -> tuple[Related, ...]:

@@ -6,14 +6,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule
+from stitchcuda.analysis.findings.finding import RANK, Finding, Group, Rule
 from stitchcuda.analysis.findings.suppressions import suppressed, suppressions
 from stitchcuda.analysis.index.comments import Coverage, FileComments
 from stitchcuda.analysis.program.ir import Location, Program, Site
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.syntax.text import LineIndex
-
-_RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def merge(
         for finding in entry.findings:
             key = (finding.code, finding.site, _other_side(finding))
             known = best.get(key)
-            if known is None or _RANK[known.confidence] < _RANK[finding.confidence]:
+            if known is None or RANK[known.confidence] < RANK[finding.confidence]:
                 best[key] = finding
     kept = [
         f for f in best.values() if not _needs_every_path(f) or reports[f.code, f.site] == _reached(entries, f.site)

@@ -89,9 +89,6 @@ NO_BARRIER = frozenset(
     }
 )
 
-UNIFORM_RESULTS = frozenset(
-    {"__syncthreads_count", "__syncthreads_and", "__syncthreads_or", "num_blocks", "dim_blocks"}
-)
 THREAD_RESULTS = frozenset({"clock", "clock64", "__activemask", "__lanemask_lt", "__lanemask_le", "globaltimer"})
 
 _ASM_BARRIER = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|red|arrive)[.\w]*\s+(0|%?\d+|[^,;]+)\s*(,[^;]*)?;?")

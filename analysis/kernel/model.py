@@ -181,7 +181,6 @@ class KernelTrace:
     broken: bool  # some text it read holds a parse error
     uses_locks: bool = False  # spins on an atomic or on memory: lanes and blocks are ordered by other means
     outside: bool = False  # a shared array was indexed beyond its size: this shape of the block is not the real one
-    asks_nothing: bool = False  # the kernel has neither shared memory nor a barrier; it was not walked
     # what the trace was computed from: device functions with their digests, and names with what they meant
     functions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     lookups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)

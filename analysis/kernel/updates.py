@@ -54,7 +54,7 @@ def update_of(access: Access, conditions: Conditions, function: Function, spelle
 
     def compares(part: ir.Expr | ir.Stmt) -> bool:
         sides = (part.left, part.right) if isinstance(part, ir.Binary) and part.op in COMPARISONS else ()
-        return any(spelled(_bare(side)) in old for side in sides)
+        return any(spelled(ir.bare(side)) in old for side in sides)
 
     for guard in access.guards:
         if guard.site.function == access.site.function and conditions.condition(guard, compares):
@@ -72,17 +72,17 @@ def _copies(conditions: Conditions, function: str, value: ir.Expr, target: str, 
 
 def terms(value: ir.Expr) -> Iterator[tuple[ir.Expr, bool]]:
     """The terms of a sum, each with whether it is added (not taken away); nothing when it is no sum."""
-    value = _bare(value)
+    value = ir.bare(value)
     if not isinstance(value, ir.Binary) or value.op not in ("+", "-"):
         return
     for side, positive in ((value.left, True), (value.right, value.op == "+")):
         inner = [(part, sign is positive) for part, sign in terms(side)]
-        yield from inner or [(_bare(side), positive)]
+        yield from inner or [(ir.bare(side), positive)]
 
 
 def _operands(value: ir.Expr) -> Iterator[ir.Expr]:
     """What a value is computed from, without what only selects an element."""
-    value = _bare(value)
+    value = ir.bare(value)
     match value:
         case ir.Binary(left=left, right=right):
             yield from _operands(left)
@@ -92,21 +92,15 @@ def _operands(value: ir.Expr) -> Iterator[ir.Expr]:
             yield from _operands(otherwise)
         case ir.Call(args=args):
             for arg in args:
-                yield _bare(arg)
+                yield ir.bare(arg)
         case _:
             yield value
 
 
-def _bare(value: ir.Expr) -> ir.Expr:
-    while isinstance(value, ir.Cast):
-        value = value.operand
-    return value
-
-
 def _same_for_all(value: ir.Expr, function: Function) -> bool:
     """A constant, or a scalar parameter of the function."""
-    value = _bare(value)
+    value = ir.bare(value)
     if isinstance(value, ir.Unary):
-        value = _bare(value.operand)
+        value = ir.bare(value.operand)
     scalars = {p.name for p in function.params if not p.type.pointer and not p.type.reference}
     return isinstance(value, ir.Const) or isinstance(value, ir.Name) and value.name in scalars

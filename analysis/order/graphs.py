@@ -210,7 +210,8 @@ class Graphs(HostFunctions):
         args = self.packed_values(packed, state) if packed is not None else []
         grid, block = (self._node_dimensions(place, which, state) for which in ("gridDim", "blockDim"))
         written = ir.Launch(expr.span, ir.Name(expr.span, ""), None, None, None, None, (), expr.name)
-        name, accesses, _, certain = self._kernel_accesses(kernel, written, args, grid, block, state)
+        uids = self._kernels(kernel, len(args))
+        name, accesses, _, certain = self._kernel_accesses(kernel, uids, written, args, grid, block, state)
         return accesses, {"kernel": name}, certain
 
     def _node_dimensions(self, place: Place, which: str, state: State) -> tuple[Value, ...]:

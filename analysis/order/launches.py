@@ -48,8 +48,9 @@ class Launches(Expressions):
         args = [self.evaluate(a, state) for a in packs.expanded(expr.args, self.frame.packs)]
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
-        name, accesses, unknown, certain = self._kernel_accesses(kernel, expr, args, grid, block, state)
-        launched = self._launched(kernel, expr, len(args), grid, block)
+        uids = self._kernels(kernel, len(args))
+        name, accesses, unknown, certain = self._kernel_accesses(kernel, uids, expr, args, grid, block, state)
+        launched = _launched(uids, expr, grid, block)
         self.emit_device(
             state,
             ApiKind.LAUNCH,
@@ -103,13 +104,13 @@ class Launches(Expressions):
     def _kernel_accesses(
         self,
         kernel: Value,
+        uids: list[str],
         expr: ir.Launch,
         args: list[Value],
         grid: tuple[Value, ...],
         block: tuple[Value, ...],
         state: State,
     ) -> tuple[str, list[Access], tuple[str, ...], bool]:
-        uids = self._kernels(kernel, len(args))
         first = options_of(kernel)[0]
         name = first.name if isinstance(first, Code) else self._kernel_name(expr.kernel)
         if not uids:
@@ -155,13 +156,6 @@ class Launches(Expressions):
         uids = [u for u in meant if self.program.functions[u].space == "global"]
         by_arity = [u for u in uids if len(self.program.functions[u].params) == count]
         return self.nearest(by_arity or uids)
-
-    def _launched(
-        self, kernel: Value, expr: ir.Launch, count: int, grid: tuple[Value, ...], block: tuple[Value, ...]
-    ) -> Launched:
-        attributes = expr.api.startswith(_WITH_ATTRIBUTES)
-        cooperative = None if attributes and not expr.cooperative else expr.cooperative
-        return Launched(tuple(self._kernels(kernel, count)), _sizes(grid), _sizes(block), cooperative)
 
     def _kernel_name(self, expr: Expr) -> str:
         return expr.name if isinstance(expr, ir.Name | ir.Member) else ""
@@ -319,3 +313,9 @@ def _sizes(dimensions: tuple[Value, ...]) -> tuple[Poly | None, Poly | None, Pol
 def member_path(place: Place) -> tuple[str, ...]:
     """Where in its object a pointer's target begins, when that is not the object's start."""
     return tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path)
+
+
+def _launched(uids: list[str], expr: ir.Launch, grid: tuple[Value, ...], block: tuple[Value, ...]) -> Launched:
+    attributes = expr.api.startswith(_WITH_ATTRIBUTES)
+    cooperative = None if attributes and not expr.cooperative else expr.cooperative
+    return Launched(tuple(uids), _sizes(grid), _sizes(block), cooperative)

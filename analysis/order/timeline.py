@@ -232,6 +232,10 @@ class Op:
     graph: int | None = None  # recorded into this CUDA graph instead of run (G1); its work runs at each graph launch
     payload: tuple[int, ...] = ()  # host functions (H1): the buffers behind the pointer that the function is given
 
+    def site_at(self, depth: int) -> Site:
+        """Its place in the function so many calls down: its own, or that of the call that leads to it."""
+        return self.calls[depth] if depth < len(self.calls) else self.site
+
 
 @dataclass(frozen=True, slots=True)
 class Edge:

@@ -53,9 +53,7 @@ class Transfers(EarlyLaunches):
 
     def out_place(self, expr: ir.Api, state: State) -> Place | None:
         """The variable that the out-argument points to; None when it is not known or the API has none."""
-        out = expr.role("out")
-        while isinstance(out, ir.Cast):
-            out = out.operand
+        out = ir.bare(expr.role("out"))
         if isinstance(out, ir.AddressOf):
             return self.locate(out.operand, state)
         return None if out is None else self.pointed(self.evaluate(out, state), state)

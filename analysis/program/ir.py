@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, overload
 
 Span: TypeAlias = tuple[int, int]
 
@@ -622,6 +622,17 @@ def children(node: Node) -> Iterator[Node]:
 _KEPT = 1_000_000  # nodes in `_walked`, counted as often as they stand there
 _walked: dict[int, tuple[Node, tuple[Node, ...]]] = {}
 _held = 0
+
+
+@overload
+def bare(expr: Expr) -> Expr: ...
+@overload
+def bare(expr: Expr | None) -> Expr | None: ...
+def bare(expr: Expr | None) -> Expr | None:
+    """An expression without the casts around it."""
+    while isinstance(expr, Cast):
+        expr = expr.operand
+    return expr
 
 
 def walk(node: Node) -> Iterator[Node]:

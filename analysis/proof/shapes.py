@@ -13,7 +13,6 @@ from stitchcuda.analysis.program.ir import (
     Binary,
     Block,
     Call,
-    Cast,
     Const,
     Construct,
     Declare,
@@ -31,6 +30,7 @@ from stitchcuda.analysis.program.ir import (
     Return,
     Stmt,
     TypeRef,
+    bare,
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
@@ -213,8 +213,7 @@ def _is_error(condition: Expr, status: str) -> bool:
         sides = [condition.left, condition.right]
         named = [s for s in sides if not (isinstance(s, Name) and s.name in _SUCCESS or isinstance(s, Const))]
         return len(named) == 1 and _is_error(named[0], status)
-    while isinstance(condition, Cast):
-        condition = condition.operand
+    condition = bare(condition)
     return isinstance(condition, Name) and condition.name == status
 
 

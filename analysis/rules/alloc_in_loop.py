@@ -52,9 +52,9 @@ Ordering rows W7, W8, P4.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import takewhile
 
 from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.copies import parting
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.rounds import Repeated, always, measured, repeated_loops, twins, unchanging
 from stitchcuda.analysis.order.timeline import Buffer, Memory, Op
@@ -78,7 +78,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
             release = _needless(given, loop, op, owners)
             if release is None:
                 continue
-            site = _place(op, release)
+            site = parting(op, release)  # of the call to move
             if site not in told:
                 told.add(site)
                 yield _finding(given, loop, op, release, owners[op.id], site)
@@ -116,13 +116,6 @@ def _worked_on(loop: Repeated, buffer: Buffer) -> bool:
     users = [o for o in loop.rounds[0] if o.stream is not None and any(a.buffer == buffer.id for a in o.accesses)]
     kinds = _WORK if buffer.memory is Memory.DEVICE else _WORK | {ApiKind.COPY}
     return any(o.kind in kinds for o in users) and all(len(o.iteration) == loop.depth for o in users)
-
-
-def _place(op: Op, release: Op) -> Site:
-    """The call to move: where memory is allocated by a constructor or a helper that hands it out, the place that calls
-    it, in the function that also has it released."""
-    shared = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(op.calls, release.calls, strict=False)))
-    return (*op.calls, op.site)[shared]
 
 
 def _finding(given: RuleInput, loop: Repeated, op: Op, release: Op, buffer: Buffer, site: Site) -> Finding:

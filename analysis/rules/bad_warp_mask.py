@@ -57,7 +57,9 @@ from stitchcuda.analysis.findings.finding import (
     Related,
     Severity,
 )
-from stitchcuda.analysis.findings.kernel_wording import called_from, lanes, written
+from stitchcuda.analysis.findings.kernel_wording import lanes, written
+from stitchcuda.analysis.findings.shapes import agreed
+from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.arithmetic import MAYBE
 from stitchcuda.analysis.kernel.conditions import Conditions
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
@@ -88,17 +90,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources)
     conditions = Conditions(given.program)
     found = [_reported(given, conditions, traces, trace) for trace in traces.traces if not trace.broken]
-    if not found:
-        return
-    for site, finding in found[0].items():
-        if traces.fixed or all(site in other for other in found[1:]):
-            yield finding
-    if traces.fixed:
-        seen = set(found[0])
-        for other in found[1:]:
-            for site in other.keys() - seen:
-                seen.add(site)
-                yield other[site]
+    yield from agreed(traces, found)
 
 
 def _reported(

@@ -46,7 +46,7 @@ import re
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
-from stitchcuda.analysis.findings.captures import begin_of, called_from, faults, stream_argument
+from stitchcuda.analysis.findings.captures import begin_of, faults, stream_argument
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.order.timeline import Fault, FaultKind
 
@@ -79,7 +79,7 @@ def _finding(given: RuleInput, fault: Fault, level: Confidence) -> Finding:
         level,
         fault.site,
         message,
-        wording.distinct((*related, *begin_of(line, fault), *called_from(fault)), fault.site),
+        wording.distinct((*related, *begin_of(line, fault), *wording.called_from(fault.calls)), fault.site),
         _fixes(given, fault),
         wording.condition(line.ops[fault.op]),
     )

@@ -59,7 +59,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import edits, wording
-from stitchcuda.analysis.findings.captures import begin_of, called_from, captured_stream, faults, origin_text
+from stitchcuda.analysis.findings.captures import begin_of, captured_stream, faults, origin_text
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.order.timeline import Fault, FaultKind, Memory, Op, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, Api, Launch
@@ -82,7 +82,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
 
 def _finding(given: RuleInput, fault: Fault, level: Confidence) -> Finding:
     line = given.timeline
-    related = (*begin_of(line, fault), *_other(line, fault), *called_from(fault))
+    related = (*begin_of(line, fault), *_other(line, fault), *wording.called_from(fault.calls))
     return Finding(
         CODE,
         Group.CORRECTNESS,

@@ -48,6 +48,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings.finding import (
+    RANK,
     Confidence,
     Finding,
     Group,
@@ -63,7 +64,6 @@ from stitchcuda.analysis.kernel.trace import kernel_traces
 from stitchcuda.analysis.program.ir import Site
 
 CODE = "divergent-barrier"
-_RANK = {Confidence.POSSIBLE: 0, Confidence.LIKELY: 1, Confidence.CERTAIN: 2}
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
@@ -75,7 +75,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
             site = one.barrier.site
             counts[site] = counts.get(site, 0) + 1
             level = _level(one, trace, traces.fixed)
-            if site not in best or _RANK[level] > _RANK[best[site].confidence]:
+            if site not in best or RANK[level] > RANK[best[site].confidence]:
                 best[site] = _finding(given, one, level)
     needed = 1 if traces.fixed else len(traces.traces)
     told: set[Site] = set()

@@ -44,7 +44,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import wording
-from stitchcuda.analysis.findings.captures import called_from, faults
+from stitchcuda.analysis.findings.captures import faults
 from stitchcuda.analysis.findings.finding import Finding, Group, Related, Rule, RuleInput, Severity
 from stitchcuda.analysis.order.timeline import FaultKind
 
@@ -65,7 +65,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
             level,
             fault.site,
             message,
-            wording.distinct((*related, *called_from(fault)), fault.site),
+            wording.distinct((*related, *wording.called_from(fault.calls)), fault.site),
             (),
             "",
         )

@@ -55,7 +55,9 @@ from stitchcuda.analysis.findings.finding import (
     KernelRule,
     Severity,
 )
-from stitchcuda.analysis.findings.kernel_wording import called_from, written
+from stitchcuda.analysis.findings.kernel_wording import written
+from stitchcuda.analysis.findings.shapes import agreed
+from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.conditions import Conditions, called_name, redefined, words
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid, Sharing, Who, sharing
@@ -81,13 +83,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources)
     conditions = Conditions(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken and not t.uses_locks]
-    reported: set[Site] = set()
-    for position, findings in enumerate(found):
-        for site, finding in findings.items():
-            everywhere = all(site in other for other in found)
-            if site not in reported and (traces.fixed or everywhere and position == 0):
-                reported.add(site)
-                yield finding
+    yield from agreed(traces, found)
 
 
 def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:

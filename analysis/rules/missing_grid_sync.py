@@ -54,7 +54,9 @@ from stitchcuda.analysis.findings.finding import (
     Related,
     Severity,
 )
-from stitchcuda.analysis.findings.kernel_wording import called_from, written
+from stitchcuda.analysis.findings.kernel_wording import written
+from stitchcuda.analysis.findings.shapes import agreed
+from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.across import (
     barrier_between,
     crossings,
@@ -78,13 +80,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources)
     conditions = Conditions(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken and not t.uses_locks]
-    reported: set[Site] = set()
-    for position, findings in enumerate(found):
-        for site, finding in findings.items():
-            everywhere = all(site in other for other in found)
-            if site not in reported and (traces.fixed or everywhere and position == 0):
-                reported.add(site)
-                yield finding
+    yield from agreed(traces, found)
 
 
 def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:

@@ -57,7 +57,9 @@ from stitchcuda.analysis.findings.finding import (
     Related,
     Severity,
 )
-from stitchcuda.analysis.findings.kernel_wording import called_from, written
+from stitchcuda.analysis.findings.kernel_wording import written
+from stitchcuda.analysis.findings.shapes import agreed
+from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.across import crossings, meets_other_block, of_one_block, ordered_between, plain
 from stitchcuda.analysis.kernel.conditions import Conditions
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode
@@ -84,13 +86,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources)
     conditions = Conditions(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken]
-    reported: set[Site] = set()
-    for position, findings in enumerate(found):
-        for site, finding in findings.items():
-            everywhere = all(site in other for other in found)
-            if site not in reported and (traces.fixed or everywhere and position == 0):
-                reported.add(site)
-                yield finding
+    yield from agreed(traces, found)
 
 
 def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, trace: KernelTrace) -> dict[Site, Finding]:

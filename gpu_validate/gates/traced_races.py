@@ -18,8 +18,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from stitchcuda.analysis.findings.finding import Confidence
-from stitchcuda.analysis.findings.race import DEVICE_WORK, RANK, Race, all_races, without_implied
+from stitchcuda.analysis.findings.finding import RANK, Confidence
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, without_implied
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Op
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind

@@ -9,7 +9,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 
 from stitchcuda.analysis.index import Index
@@ -134,12 +133,9 @@ def check_program(group: programs.Group) -> _Outcome:
 
 def _check_program(group: programs.Group, fixing: _Fixing | None) -> _Outcome:
     index = Index()
-    texts: dict[str, bytes] = {}
-    for path in chain(group.sources, group.context):
-        content = inputs.read(path).text
-        if content is not None:
-            texts[path] = content
-            index.put(path, content)
+    texts = group.texts()
+    for path, content in texts.items():
+        index.put(path, content)
     analysis = index.analyse()
     found = rows(analysis)
     if fixing is None or not found:

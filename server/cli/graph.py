@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from itertools import chain
 
 from stitchcuda.analysis.graph.build import GraphBuilder
 from stitchcuda.analysis.graph.model import ExecutionGraph
@@ -41,10 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     known = False
     for group in plan.groups:
         index = Index()
-        for path in chain(group.sources, group.context):
-            text = inputs.read(path).text
-            if text is not None:
-                index.put(path, text)
+        for path, text in group.texts().items():
+            index.put(path, text)
         analysis = index.analyse()
         problems += analysis.problems
         timelines = _timelines(analysis, arguments.function)

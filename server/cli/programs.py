@@ -35,6 +35,11 @@ class Group:
     def __str__(self) -> str:
         return self.sources[0]
 
+    def texts(self) -> dict[str, bytes]:
+        """The contents of its files, as far as they can be read."""
+        read = {path: inputs.read(path).text for path in (*self.sources, *self.context)}
+        return {path: text for path, text in read.items() if text is not None}
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -15,7 +15,7 @@ from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.order.alias import within
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Mode, Op, StreamKind, Timeline
-from stitchcuda.analysis.program.ir import AddressOf, Api, ApiKind, Cast, Name, PreprocIf, Site
+from stitchcuda.analysis.program.ir import AddressOf, Api, ApiKind, Name, PreprocIf, Site, bare
 
 ALLOCATES, FREES = "cudaMalloc", "cudaFree"
 _USES = frozenset({ApiKind.LAUNCH, ApiKind.COPY, ApiKind.MEMSET, ApiKind.LIBRARY_CALL})
@@ -86,9 +86,7 @@ def lifetime(lines: Sequence[Timeline], given: RuleInput, site: Site, uses: Poin
     call = edits.call_at(body, site.span)
     if not isinstance(call, Api) or not body.slice(site.span).startswith(ALLOCATES):
         return Unfit(site, "it is written within a macro that serves other places too")
-    out = call.role("out")
-    while isinstance(out, Cast):
-        out = out.operand
+    out = bare(call.role("out"))
     target = out.operand if isinstance(out, AddressOf) else None
     if not isinstance(target, Name) or declared_once(body.function, target.name) is None:
         return Unfit(site, "its result is not kept in a variable of this function alone")

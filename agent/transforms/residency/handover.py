@@ -22,7 +22,6 @@ from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
     Call,
-    Cast,
     Const,
     Declare,
     Expr,
@@ -39,6 +38,7 @@ from stitchcuda.analysis.program.ir import (
     Throw,
     Try,
     TypeRef,
+    bare,
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
@@ -267,12 +267,6 @@ def name_of(expr: Expr | None) -> str | None:
     if isinstance(expr, AddressOf):
         expr = bare(expr.operand)
     return expr.name if isinstance(expr, Name) else None
-
-
-def bare(expr: Expr | None) -> Expr | None:
-    while isinstance(expr, Cast):
-        expr = expr.operand
-    return expr
 
 
 def _points_to(declared: Declare, vector: TypeRef) -> bool:

@@ -21,7 +21,7 @@ from stitchcuda.agent.transforms.residency.draft import (
     words,
 )
 from stitchcuda.agent.transforms.residency.groups import LEAVES
-from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, bare, container_of, name_of
+from stitchcuda.agent.transforms.residency.handover import NEVER_THROWS, container_of, name_of
 from stitchcuda.agent.transforms.residency.trips import Trip, as_large, buffers_of, from_start
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.edits import Body
@@ -48,6 +48,7 @@ from stitchcuda.analysis.program.ir import (
     PreprocIf,
     Span,
     Stmt,
+    bare,
     children,
     walk,
 )
