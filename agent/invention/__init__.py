@@ -1,0 +1,1 @@
+"""Changes that a language model proposes: how they are placed, what they may touch, and how they are driven to a verdict."""
