@@ -37,6 +37,7 @@ def declared_to_json(declared: Declared) -> dict[str, Any]:
         "copies": declared.copies.value,
         "allocations": declared.allocations.value,
         "launches": declared.launches.value,
+        "device": declared.device.value,
     }
 
 
@@ -82,13 +83,14 @@ def _edit(value: object, at: str) -> TextEdit:
 
 
 def _declared(value: object, at: str) -> Declared:
-    reader = Reader(value, at, ("transforms", "waits", "copies", "allocations", "launches"))
+    reader = Reader(value, at, ("transforms", "waits", "copies", "allocations", "launches", "device"))
     return Declared(
         reader.items("transforms", text),
         waits=May(reader.choice("waits", _MAY)),
         copies=May(reader.choice("copies", _MAY)),
         allocations=May(reader.choice("allocations", _MAY)),
         launches=May(reader.choice("launches", _MAY)),
+        device=May(reader.choice("device", _MAY, May.SAME.value)),  # runs of earlier versions do not name it
     )
 
 

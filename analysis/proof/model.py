@@ -19,13 +19,15 @@ class May(StrEnum):
 class Declared:
     """What a change says it may alter; everything else must stay as it is. Kernels and their order of conflicting
     accesses always stay. `copies` counts host-device copies and their bytes; `allocations` covers allocation and free calls,
-    where they stand and of what kind (stream-ordered or not)."""
+    where they stand and of what kind (stream-ordered or not). `device`: same, or any: kernels and what they call may be
+    written otherwise, and launches that stand together may be composed of other launches."""
 
     transforms: tuple[str, ...] = ()
     waits: May = May.SAME
     copies: May = May.SAME
     allocations: May = May.SAME
     launches: May = May.SAME
+    device: May = May.SAME
 
     def __or__(self, other: Declared) -> Declared:
         """What both together may alter."""
@@ -40,6 +42,7 @@ class Declared:
             wider(self.copies, other.copies),
             wider(self.allocations, other.allocations),
             wider(self.launches, other.launches),
+            wider(self.device, other.device),
         )
 
 

@@ -26,6 +26,7 @@ def g1(proof: Proof) -> GateResult:
             "copies": proof.declared.copies.value,
             "allocations": proof.declared.allocations.value,
             "launches": proof.declared.launches.value,
+            "device": proof.declared.device.value,
         },
         **proof.evidence,
     }
