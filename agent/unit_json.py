@@ -27,6 +27,7 @@ def unit_to_json(unit: Unit) -> dict[str, Any]:
         "declared": declared_to_json(unit.declared),
         "proof": [{"what": o.what, "shown_by": o.shown_by} for o in unit.obligations],
         "serves": list(unit.serves),
+        **({} if unit.on is None else {"on": list(unit.on)}),
     }
 
 
@@ -59,7 +60,7 @@ def refusal_from_json(value: object, at: str) -> Refusal:
 
 
 def _unit(value: object, at: str) -> Unit:
-    reader = Reader(value, at, ("id", "parents", "transform", "why", "edits", "declared", "proof", "serves"))
+    reader = Reader(value, at, ("id", "parents", "transform", "why", "edits", "declared", "proof", "serves", "on"))
     return Unit(
         id=reader.text("id"),
         parents=reader.items("parents", text),
@@ -69,6 +70,7 @@ def _unit(value: object, at: str) -> Unit:
         declared=reader.record("declared", _declared),
         obligations=reader.items("proof", _obligation),
         serves=reader.items("serves", text),
+        on=reader.items("on", text) if reader.has("on") else None,
     )
 
 

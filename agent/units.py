@@ -28,7 +28,8 @@ class Obligation:
 @dataclass(frozen=True, slots=True)
 class Unit:
     """`id` is a hash of the edits and the transform. `parents` are the units that it builds on: without them it neither
-    fits nor holds. `serves` are contract fields ("bounds[0]")."""
+    fits nor holds. `serves` are contract fields ("bounds[0]"). The edits count in the text after the units `on`, None: after all
+    units before it."""
 
     id: str
     parents: tuple[str, ...]
@@ -38,6 +39,7 @@ class Unit:
     declared: Declared
     obligations: tuple[Obligation, ...] = ()
     serves: tuple[str, ...] = ()
+    on: tuple[str, ...] | None = None
 
 
 def leaves(path: str) -> bool:

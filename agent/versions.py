@@ -1,8 +1,9 @@
 """Texts from units: any choice of units that holds together is one well-defined version.
 
-A run's units form a sequence, and each unit's edits count in the text after all earlier units. To leave units out, edits are
-not moved by arithmetic on offsets: each file is kept as pieces that remember which edit made them and which one removed
-them, removed ones included, so that a version is a matter of which pieces are shown.
+A run's units form a sequence, and each unit's edits count in the text after all earlier units, or after those that it names
+(`on`: attempts at one thing are each made on what was best before them). To leave units out, edits are not moved by arithmetic
+on offsets: each file is kept as pieces that remember which edit made them and which ones removed them, removed ones included,
+so that a version is a matter of which pieces are shown.
 
 A unit rests on (has as `parents`) every unit without which its edits would not say where they belong: one whose text it
 changes or stands inside, one whose removal it spans or borders with an insertion, and the one that made the file.
@@ -34,10 +35,12 @@ class MissingParents(UnitError):
         self.missing = dict(missing)
 
 
-def unit_id(transform: str, edits: Sequence[TextEdit]) -> str:
-    """A hash of what the unit changes and of the transform that made it: 16 hex digits."""
+def unit_id(transform: str, edits: Sequence[TextEdit], on: Sequence[str] | None = None) -> str:
+    """A hash of what the unit changes, in which text, and of the transform that made it: 16 hex digits."""
     h = hashlib.blake2b(digest_size=8)
     _feed(h, transform.encode())
+    if on is not None:
+        _feed(h, " ".join(on).encode())
     for edit in edits:
         for part in (edit.path.encode(), b"%d" % edit.start, b"%d" % edit.end, edit.text):
             _feed(h, part)
@@ -48,27 +51,30 @@ def _feed(h: hashlib.blake2b, part: bytes) -> None:
     h.update(len(part).to_bytes(8, "little") + part)
 
 
-def extend(base: Mapping[str, bytes], units: Sequence[Unit], drafts: Sequence[Unit]) -> tuple[Unit, ...]:
-    """`units` followed by `drafts`, whose edits all count in the text after `units` and do not overlap each other. Gives the
-    drafts their place in the sequence (their edits count in the text after the draft before them), their id, and the parents
-    that their edits need, beside those they have. A draft may name another draft as its parent by the id it came with.
+def extend(
+    base: Mapping[str, bytes], units: Sequence[Unit], drafts: Sequence[Unit], on: Sequence[str] | None = None
+) -> tuple[Unit, ...]:
+    """`units` followed by `drafts`, whose edits all count in the text after `units` (after those of `on`, if that is given) and
+    do not overlap each other. Gives the drafts their place in the sequence (their edits count in the text after the draft
+    before them), their id, and the parents that their edits need, beside those they have. A draft may name another draft as
+    its parent by the id it came with.
 
     `base` holds the original text of every edited file that exists. Raises UnitError."""
-    documents = _Documents(base)
-    for position, unit in enumerate(units):
-        documents.apply(position, unit.edits)
+    documents = _documents(base, units)
     done = list(units)
+    under = None if on is None else tuple(on)
     before: list[TextEdit] = []
     renamed: dict[str, str] = {}
     for draft in drafts:
         edits = tuple(_after(edit, before) for edit in draft.edits)
-        needed = documents.apply(len(done), edits)
+        needed = documents.apply(len(done), edits, None if under is None else _positions(done, under))
         parents = dict.fromkeys(renamed.get(p, p) for p in draft.parents)
         parents.update(dict.fromkeys(done[k].id for k in sorted(needed)))
-        identity = unit_id(draft.transform, edits)
+        identity = unit_id(draft.transform, edits, under)
         if draft.id:
             renamed[draft.id] = identity
-        done.append(replace(draft, id=identity, parents=tuple(parents), edits=edits))
+        done.append(replace(draft, id=identity, parents=tuple(parents), edits=edits, on=under))
+        under = None if under is None else (*under, identity)
         before += draft.edits
     check_sequence(done)
     return tuple(done)
@@ -91,11 +97,11 @@ def check_sequence(units: Sequence[Unit]) -> None:
     """Raises UnitError unless ids are the hashes of their units, each occurs once, and parents come first."""
     known: set[str] = set()
     for unit in units:
-        if unit.id != unit_id(unit.transform, unit.edits):
+        if unit.id != unit_id(unit.transform, unit.edits, unit.on):
             raise UnitError(f"unit {unit.id} is not what its id says: its edits were changed")
         if unit.id in known:
             raise UnitError(f"unit {unit.id} occurs twice")
-        if strange := [p for p in unit.parents if p not in known]:
+        if strange := [p for p in (*unit.parents, *(unit.on or ())) if p not in known]:
             raise UnitError(f"unit {unit.id} builds on {', '.join(strange)}, which does not come before it")
         known.add(unit.id)
 
@@ -130,10 +136,8 @@ def compose(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     Raises MissingParents, UnitError."""
     if missing := missing_parents(units, chosen):
         raise MissingParents(missing)
-    documents = _Documents(base)
-    wanted = frozenset(k for k, unit in enumerate(units) if unit.id in set(chosen))
-    for position, unit in enumerate(units):
-        documents.apply(position, unit.edits)
+    documents = _documents(base, units)
+    wanted = _positions(units, chosen)
     paths = dict.fromkeys(e.path for k in sorted(wanted) for e in units[k].edits)
     return {path: documents.text(path, wanted) for path in paths}
 
@@ -143,9 +147,7 @@ def rebased(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     keep their ids, which name the edits of the whole sequence. Raises MissingParents, UnitError."""
     if missing := missing_parents(units, chosen):
         raise MissingParents(missing)
-    documents = _Documents(base)
-    for position, unit in enumerate(units):
-        documents.apply(position, unit.edits)
+    documents = _documents(base, units)
     wanted = set(chosen)
     shown: set[int] = set()
     done = []
@@ -155,7 +157,7 @@ def rebased(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
         edits = tuple(
             documents.place(edit, (position, number), frozenset(shown)) for number, edit in enumerate(unit.edits)
         )
-        done.append(replace(unit, edits=edits))
+        done.append(replace(unit, edits=edits, on=None))
         shown.add(position)
     return tuple(done)
 
@@ -173,10 +175,8 @@ def changes(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection
     file and from the start to the end of each. Raises MissingParents, UnitError."""
     if missing := missing_parents(units, chosen):
         raise MissingParents(missing)
-    documents = _Documents(base)
-    for position, unit in enumerate(units):
-        documents.apply(position, unit.edits)
-    wanted = frozenset(k for k, unit in enumerate(units) if unit.id in set(chosen))
+    documents = _documents(base, units)
+    wanted = _positions(units, chosen)
     paths = dict.fromkeys(e.path for k in sorted(wanted) for e in units[k].edits)
     return tuple(
         Change(edit, tuple(units[k].id for k in sorted(makers)))
@@ -192,13 +192,14 @@ def edited(texts: Mapping[str, bytes], edits: Sequence[TextEdit]) -> dict[str, b
     return {path: documents.text(path, frozenset([0])) for path in dict.fromkeys(e.path for e in edits)}
 
 
-def original_offset(base: Mapping[str, bytes], units: Sequence[Unit], path: str, offset: int) -> int:
-    """The byte of the original text at which byte `offset` of the text after all units stands: what a unit inserted stands
-    where it was inserted. Raises UnitError."""
-    documents = _Documents(base)
-    for position, unit in enumerate(units):
-        documents.apply(position, unit.edits)
-    return documents.original_offset(path, offset)
+def original_offset(
+    base: Mapping[str, bytes], units: Sequence[Unit], path: str, offset: int, chosen: Collection[str] | None = None
+) -> int:
+    """The byte of the original text at which byte `offset` of the text after all units (after the chosen ones) stands: what a
+    unit inserted stands where it was inserted. Raises UnitError."""
+    documents = _documents(base, units)
+    shown = frozenset(range(len(units))) if chosen is None else _positions(units, chosen)
+    return documents.original_offset(path, offset, shown)
 
 
 def original_line(base: Mapping[str, bytes], units: Sequence[Unit], path: str, line: int) -> int:
@@ -216,13 +217,31 @@ def original_line(base: Mapping[str, bytes], units: Sequence[Unit], path: str, l
 _Tag = tuple[int, int]  # position of the unit in the sequence, of the edit in the unit
 
 
+_STAYS = frozenset[_Tag]()
+
+
 @dataclass(slots=True)
 class _Piece:
-    """`gone` is the edit that removed it. A piece without text marks an edit that inserts nothing."""
+    """`gone` are the edits that removed it: several only when they were made in texts that leave each other out. A piece without
+    text marks an edit that inserts nothing."""
 
     text: bytes
     made: _Tag
-    gone: _Tag | None = None
+    gone: frozenset[_Tag] = _STAYS
+
+
+def _documents(base: Mapping[str, bytes], units: Sequence[Unit]) -> _Documents:
+    """With the edits of all units made, each in the text that it was made for."""
+    documents = _Documents(base)
+    for position, unit in enumerate(units):
+        documents.apply(position, unit.edits, None if unit.on is None else _positions(units[:position], unit.on))
+    return documents
+
+
+def _positions(units: Sequence[Unit], chosen: Collection[str]) -> frozenset[int]:
+    _must_be_known(units, chosen)
+    wanted = set(chosen)
+    return frozenset(k for k, unit in enumerate(units) if unit.id in wanted)
 
 
 class _Documents:
@@ -233,8 +252,10 @@ class _Documents:
         self._pieces: dict[str, list[_Piece]] = {}
         self._creator: dict[str, int] = {}  # of a file that the original tree does not have
 
-    def apply(self, position: int, edits: Sequence[TextEdit]) -> set[int]:
-        """Makes the edits of a unit, which count in the text shown now; gives the positions of the units it rests on."""
+    def apply(self, position: int, edits: Sequence[TextEdit], on: frozenset[int] | None = None) -> set[int]:
+        """Makes the edits of a unit, which count in the text that the units `on` show (None: all before it); gives the positions
+        of the units it rests on."""
+        shown = frozenset(range(position)) if on is None else on
         needed: set[int] = set()
         # From the last to the first, so that the offsets of those still to come hold; of two at one place an insertion comes last
         # and so lands before what the other replaces. Equal insertions keep the order in which they are written.
@@ -249,26 +270,25 @@ class _Documents:
                 if text is None:
                     self._creator[edit.path] = position
             needed.add(self._creator.get(edit.path, position))
-            needed |= self._edit(self._pieces[edit.path], edit, (position, number))
-        return needed - {_BASE, position}
+            # The unit's own edits stand after this one in the text, so that they shift nothing.
+            needed |= self._edit(self._pieces[edit.path], edit, (position, number), shown | {position})
+        return needed & shown
 
-    def _edit(self, pieces: list[_Piece], edit: TextEdit, tag: _Tag) -> set[int]:
+    def _edit(self, pieces: list[_Piece], edit: TextEdit, tag: _Tag, shown: frozenset[int]) -> set[int]:
         if not 0 <= edit.start <= edit.end:
             raise UnitError(f"{edit.path}: bytes {edit.start} to {edit.end} are no range")
-        first, last = _split(pieces, edit.start, edit), _split(pieces, edit.end, edit)
+        first, last = _split(pieces, edit.start, edit, shown), _split(pieces, edit.end, edit, shown)
         if edit.start == edit.end:
-            index, needed = _insertion_point(pieces, first)
+            index, needed = _insertion_point(pieces, first, shown)
             pieces.insert(index, _Piece(edit.text, tag))
             return needed
-        while not _text_shown(pieces[first]):  # removed text before the range is not part of it
+        while not _text_shown(pieces[first], shown):  # removed text before the range is not part of it
             first += 1
         needed = set()
         for piece in pieces[first:last]:
-            needed.add(piece.made[0])
-            if piece.gone is None:
-                piece.gone = tag
-            else:
-                needed.add(piece.gone[0])
+            needed |= {piece.made[0], *(position for position, _ in piece.gone)}
+            if _visible(piece, shown) or not _there(piece, shown):  # what a unit left out put there goes as well
+                piece.gone |= {tag}
         pieces.insert(first, _Piece(edit.text, tag))
         return needed
 
@@ -289,21 +309,21 @@ class _Documents:
                 continue
             if ours:
                 end += len(piece.text)
-                makers |= {piece.gone[0]} & shown if piece.gone is not None and piece.text else set()
+                makers |= {position for position, _ in piece.gone} & shown if piece.text else set()
             elif piece.text and _visible(piece, shown):
                 text += piece.text
                 makers.add(piece.made[0])
         if makers:
             yield TextEdit(path, start, end, text), makers
 
-    def original_offset(self, path: str, offset: int) -> int:
+    def original_offset(self, path: str, offset: int, shown: frozenset[int]) -> int:
         original = 0
         for piece in self._pieces.get(path, [_Piece(self._base.get(path, b""), (_BASE, 0))]):
-            shown = len(piece.text) if piece.gone is None else 0
+            length = len(piece.text) if _visible(piece, shown) else 0
             ours = piece.made[0] == _BASE
-            if shown > offset:
+            if length > offset:
                 return original + (offset if ours else 0)
-            offset -= shown
+            offset -= length
             original += len(piece.text) if ours else 0
         return original
 
@@ -315,29 +335,34 @@ class _Documents:
             found = found or piece.made == tag
             if not _visible(piece, shown):
                 continue
-            if piece.gone == tag:
+            if tag in piece.gone:
                 length += len(piece.text)
             elif not found:
                 start += len(piece.text)
         return TextEdit(edit.path, start, start + length, edit.text)
 
 
+def _there(piece: _Piece, shown: frozenset[int]) -> bool:
+    """Whether the piece was made at all, with these units."""
+    return piece.made[0] == _BASE or piece.made[0] in shown
+
+
 def _visible(piece: _Piece, shown: frozenset[int]) -> bool:
-    return (piece.made[0] == _BASE or piece.made[0] in shown) and (piece.gone is None or piece.gone[0] not in shown)
+    return _there(piece, shown) and not any(position in shown for position, _ in piece.gone)
 
 
-def _split(pieces: list[_Piece], offset: int, edit: TextEdit) -> int:
-    """Cuts at an offset in the text shown now; gives the index of the piece that follows the last one shown before it."""
+def _split(pieces: list[_Piece], offset: int, edit: TextEdit, shown: frozenset[int]) -> int:
+    """Cuts at an offset in the text shown; gives the index of the piece that follows the last one shown before it."""
     seen = 0
     after = 0
     for index, piece in enumerate(pieces):
         if seen == offset:
             return after
-        if piece.gone is not None:
+        if not _visible(piece, shown):
             continue
         if seen + len(piece.text) > offset:
             head, tail = piece.text[: offset - seen], piece.text[offset - seen :]
-            pieces[index : index + 1] = [_Piece(head, piece.made), _Piece(tail, piece.made)]
+            pieces[index : index + 1] = [_Piece(head, piece.made, piece.gone), _Piece(tail, piece.made, piece.gone)]
             return index + 1
         seen += len(piece.text)
         after = index + 1
@@ -346,22 +371,22 @@ def _split(pieces: list[_Piece], offset: int, edit: TextEdit) -> int:
     return after
 
 
-def _insertion_point(pieces: list[_Piece], index: int) -> tuple[int, set[int]]:
+def _insertion_point(pieces: list[_Piece], index: int, shown: frozenset[int]) -> tuple[int, set[int]]:
     """Where to insert after piece `index - 1`, the last one shown, and the units without which that would be unknown: those
     that removed the text here (before it or after it?), and those inside whose text it stands. What follows a replacement's
     new text also follows the text that was replaced, so that needs no parent."""
     end = index
-    while end < len(pieces) and not _text_shown(pieces[end]):
+    while end < len(pieces) and not _text_shown(pieces[end], shown):
         end += 1
     gap = pieces[index:end]
-    if index and gap and all(p.gone == pieces[index - 1].made for p in gap):
+    if index and gap and all(p.gone == {pieces[index - 1].made} for p in gap):
         index, gap = end, []
-    needed = {p.gone[0] for p in gap if p.gone is not None} | {p.made[0] for p in gap}
+    needed = {position for p in gap for position, _ in (p.made, *p.gone)}
     left, right = pieces[:index], pieces[index:]
     inside = {p.made for p in left} & {p.made for p in right}
-    inside |= {p.gone for p in left if p.gone is not None} & {p.gone for p in right if p.gone is not None}
+    inside |= {tag for p in left for tag in p.gone} & {tag for p in right for tag in p.gone}
     return index, needed | {made[0] for made in inside}
 
 
-def _text_shown(piece: _Piece) -> bool:
-    return piece.gone is None and bool(piece.text)
+def _text_shown(piece: _Piece, shown: frozenset[int]) -> bool:
+    return bool(piece.text) and _visible(piece, shown)

@@ -206,3 +206,53 @@ def test_changes_of_the_original_lead_to_the_same_version(
         assert texts == {
             path: text for path, text in version.items() if text or path in base
         }  # an empty new file is no edit
+
+
+@st.composite
+def attempts(data: st.DrawFn) -> tuple[dict[str, bytes], tuple[Unit, ...], dict[tuple[str, ...], dict[str, bytes]]]:
+    """Units that were each made on some version of those before them, and the texts of all versions on the way."""
+    base = {"a.cu": b"one\ntwo\nthree\n"}
+    units: tuple[Unit, ...] = ()
+    expected: dict[tuple[str, ...], dict[str, bytes]] = {(): dict(base)}
+    for number in range(data(st.integers(1, 6))):
+        on = data(st.sampled_from(sorted(expected)))
+        texts = expected[on]
+        path = data(st.sampled_from(["a.cu", "new.cu"]))
+        start, end = sorted(data(st.tuples(*[st.integers(0, len(texts.get(path, b"")))] * 2)))
+        edit = TextEdit(path, start, end, data(st.sampled_from([b"", b"<%d>" % number, b"\n"])))
+        units = versions.extend(base, units, [draft(edit, transform=f"t{number}", parents=on)], on)
+        expected[(*on, units[-1].id)] = sequential(texts, (draft(edit),))
+    return base, units, expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(attempts())
+def test_an_attempt_counts_in_the_version_that_it_was_made_on_whatever_was_tried_beside_it(
+    case: tuple[dict[str, bytes], tuple[Unit, ...], dict[tuple[str, ...], dict[str, bytes]]],
+) -> None:
+    base, units, expected = case
+    versions.check_sequence(units)
+    for chosen, texts in expected.items():
+        assert {**base, **versions.compose(base, units, chosen)} == texts
+        alone = versions.rebased(base, units, chosen)
+        assert sequential(base, alone) == texts
+        changed = [c.edit for c in versions.changes(base, units, chosen)]
+        assert {p: t for p, t in sequential(base, (draft(*changed),)).items() if t} == {
+            p: t
+            for p, t in texts.items()
+            if t  # an empty new file is no change of a text
+        }
+
+
+def test_two_attempts_at_one_place_do_not_know_each_other() -> None:
+    """Both replace the same text of the same version; only what either was made on is among its parents."""
+    first = versions.extend(BASE, (), [draft(TextEdit("b.cu", 0, 0, b"// rule\n"))])
+    on = (first[0].id,)
+    units = versions.extend(BASE, first, [draft(TextEdit("a.cu", 0, 3, b"1"), transform="model", parents=on)], on)
+    units = versions.extend(BASE, units, [draft(TextEdit("a.cu", 0, 8, b"12"), transform="model", parents=on)], on)
+    assert [u.parents for u in units] == [(), on, on]
+    assert versions.compose(BASE, units, [on[0], units[1].id])["a.cu"] == b"1\r\ntwo\r\nthree\r\n"
+    assert versions.compose(BASE, units, [on[0], units[2].id])["a.cu"] == b"12\r\nthree\r\n"
+    assert versions.original_offset(BASE, units, "a.cu", 3, [on[0], units[2].id]) == 9
+    with pytest.raises(UnitError):
+        versions.check_sequence([units[0], Unit(**{f: getattr(units[1], f) for f in units[1].__slots__} | {"on": ()})])
