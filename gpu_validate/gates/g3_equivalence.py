@@ -180,7 +180,10 @@ def equivalence(
             done.append((title, compared))
             if compared.failures:
                 reason = f"{title}: {compared.failures[0].what}" if title else compared.failures[0].what
-                return Equivalence(_result(GateState.FAILED, reason, done, baseline, compared.failures), full)
+                result = _result(GateState.FAILED, reason, done, baseline, compared.failures)
+                if stopped := "stuck" if shown.ended.stuck else shown.ended.stopped:
+                    result = replace(result, evidence={**result.evidence, "stopped": stopped})
+                return Equivalence(result, full)
             if shown.ended.stuck:
                 break
     return Equivalence(_summed(done, baseline), full)

@@ -249,6 +249,8 @@ def test_a_hang_is_ended_and_the_gpu_is_asked_before_anything_else_runs(tmp_path
     with Hub(version, project, Contract(), tools(gpu=gpu), options=HubOptions(scratch=tmp_path / "s")) as hub:
         verdict = hub.judge(version.with_texts({"main.py": hangs.encode()}), BY_HAND, all_gates=True)
     assert state(verdict, "G3") is GateState.FAILED and "limit of seconds" in str(verdict.gate("G3"))
+    gate = verdict.gate("G3")
+    assert gate is not None and gate.evidence["stopped"] == "seconds"
     assert len(asked) == 2
     assert verdict.gate("G4") == GateResult("G4", GateState.UNTESTED, "the GPU does not answer")
 
