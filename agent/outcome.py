@@ -41,6 +41,19 @@ class Stop(StrEnum):
     BUDGET_SPENT = "the time was spent"
     CANCELLED = "it was cancelled"
     BASELINE = "the original does not run"
+    # with a language model:
+    NO_IDEA = "the model sees nothing more that is worth trying"
+    GAVE_UP = "several plans of the model in a row brought nothing"
+    OUT_OF_SCOPE = "the model went beyond what may be changed a second time"
+    REPEATS = "the model repeats itself"
+    UNREADABLE = "the model's replies cannot be used"
+    REFUSED = "the model refuses to answer"
+    NO_MODEL = "the model cannot be asked"
+    UNCHECKED = "this machine cannot check what the model writes"
+    ROUNDS_SPENT = "the rounds were spent"
+    TOKENS_SPENT = "the tokens were spent"
+    MONEY_SPENT = "the money was spent"
+    GPU_SPENT = "the GPU time was spent"
 
 
 @dataclass(frozen=True)
