@@ -6,15 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from stitchcuda.agent.model.messages import Ask, Message, Reply, Speaker, ToolCall
+from stitchcuda.agent.roles.tools import Answer
 
 MOST_OF_A_REPLY = 20_000  # characters of a refused reply that are shown to the model again
 
 
-def with_answers(ask: Ask, reply: Reply, answers: Sequence[tuple[ToolCall, str]]) -> Ask:
-    """The same request after the model called tools: its reply, and one answer for each call."""
+def with_answers(ask: Ask, reply: Reply, answers: Sequence[tuple[ToolCall, Answer | str]]) -> Ask:
+    """The same request after the model called tools: its reply, and one answer for each call, with the files that they show."""
     said = Message(Speaker.ASSISTANT, reply.text, reply.calls)
-    told = (Message(Speaker.TOOL, text, call=call.id) for call, text in answers)
-    return replace(ask, messages=(*ask.messages, said, *told))
+    full = [(call, Answer(given) if isinstance(given, str) else given) for call, given in answers]
+    told = (Message(Speaker.TOOL, given.text, call=call.id) for call, given in full)
+    files = dict.fromkeys((*ask.files, *(path for _, given in full for path in given.files)))
+    return replace(ask, messages=(*ask.messages, said, *told), files=tuple(files))
 
 
 def again(ask: Ask, reply: Reply, feedback: str) -> Ask:

@@ -1,4 +1,7 @@
-"""Prompt templates: shipped as files of this package, each replaced by a file of the same name in the user's own folder."""
+"""Prompt templates: shipped as files of this package, each replaced by a file of the same name in the user's own folder.
+
+`deciding.md` is what several of them say in common; it has no places.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NAMES = ("anchor", "architect", "coder", "repairer")
+SHARED = "deciding"
 MOST = 64 * 1024  # bytes of a template
 _SHIPPED = Path(__file__).parent / "prompts"
 _HEADER = re.compile(r"<!-- prompt: (?P<name>[a-z]+) version (?P<version>[0-9A-Za-z.-]{1,32}) -->")
@@ -31,20 +35,31 @@ class Template:
     system: str
     user: str
 
-    def fill(self, values: Mapping[str, str]) -> tuple[str, str]:
-        """Both texts with every place filled. What is filled in is not looked at again."""
-        return tuple(_PLACE.sub(lambda m: values[m[1]], text).strip() for text in (self.system, self.user))  # type: ignore[return-value]
+    @property
+    def places(self) -> frozenset[str]:
+        """The names of its places."""
+        return frozenset(_PLACE.findall(self.system + self.user))
 
 
 @dataclass(frozen=True)
 class Templates:
-    """By role. `origins` are the files that replace a shipped one."""
+    """By role, and what they share. `own` are the files that replace a shipped one."""
 
-    by_name: Mapping[str, Template]
-    origins: Mapping[str, Path]
+    by_role: Mapping[str, Template]
+    deciding: str
+    own: Mapping[str, Path]
 
-    def __getitem__(self, name: str) -> Template:
-        return self.by_name[name]
+    def fill(self, role: str, values: Mapping[str, str]) -> tuple[str, str]:
+        """A role's two texts with every place filled. What is filled in is not looked at again."""
+        template = self.by_role[role]
+        known = {**values, SHARED: self.deciding}
+        system, user = (_PLACE.sub(lambda m: known[m[1]], text).strip() for text in (template.system, template.user))
+        return system, user
+
+    def label(self, role: str) -> str:
+        """Role, version and a digest of the text: what a record of a run says about the prompt."""
+        digest = hashlib.blake2b(self.deciding.encode(), digest_size=2).hexdigest()
+        return f"{self.by_role[role].label}-{digest}"
 
 
 def user_folder() -> Path:
@@ -63,18 +78,22 @@ def user_folder() -> Path:
 
 def load(folder: Path | None = None) -> Templates:
     """The shipped templates, and those of `folder` in their place. Raises TemplateError."""
-    templates: dict[str, Template] = {}
-    origins: dict[str, Path] = {}
-    for name in NAMES:
+    roles: dict[str, Template] = {}
+    own: dict[str, Path] = {}
+    deciding = ""
+    for name in (SHARED, *NAMES):
         shipped = _SHIPPED / f"{name}.md"
-        template = parse(name, _text(shipped), str(shipped))
-        own = folder / f"{name}.md" if folder is not None else None
-        if own is not None and own.is_file():
-            text = _text(own)
-            template = parse(name, text, str(own), needed=places(template), own=True)
-            origins[name] = own
-        templates[name] = template
-    return Templates(templates, origins)
+        file = folder / shipped.name if folder is not None and (folder / shipped.name).is_file() else shipped
+        if file is not shipped:
+            own[name] = file
+        if name == SHARED:
+            deciding = parse_shared(_text(file), str(file))
+        elif file is shipped:
+            roles[name] = parse(name, _text(file), str(file))
+        else:
+            needed = parse(name, _text(shipped), str(shipped)).places
+            roles[name] = parse(name, _text(file), str(file), needed)
+    return Templates(roles, deciding, own)
 
 
 def _text(file: Path) -> str:
@@ -90,28 +109,38 @@ def _text(file: Path) -> str:
         raise TemplateError(f"{file}: is not UTF-8") from None
 
 
-def places(template: Template) -> frozenset[str]:
-    """The names that a template has places for."""
-    return frozenset(_PLACE.findall(template.system + template.user))
-
-
-def parse(name: str, text: str, where: str, needed: frozenset[str] | None = None, own: bool = False) -> Template:
-    """A template from its text. `needed` are the places that it must have; no others may be in it. Raises TemplateError."""
-    first, _, rest = text.partition("\n")
-    header = _HEADER.fullmatch(first.strip())
-    if header is None or header["name"] != name:
-        raise TemplateError(f"{where}: the first line must be <!-- prompt: {name} version N -->, found {first[:60]!r}")
+def parse(name: str, text: str, where: str, needed: frozenset[str] | None = None) -> Template:
+    """A template from its text; `needed` are the places that a user's own one must have, all of them and no others. Raises
+    TemplateError."""
+    version, rest = _headed(name, text, where)
     system, mark, user = rest.partition(f"\n{_USER}\n")
     if not mark:
         raise TemplateError(f"{where}: there is no line {_USER!r}, which parts the instructions from the request")
     digest = hashlib.blake2b(text.encode(), digest_size=4).hexdigest()
-    label = f"{name} {header['version']} {'own ' if own else ''}{digest}"
-    template = Template(name, label, system, user)
-    found = places(template)
+    template = Template(name, f"{name} {version} {'own ' if needed is not None else ''}{digest}", system, user)
     if needed is not None:
-        if missing := sorted(needed - found):
-            raise TemplateError(f"{where}: it lacks {', '.join(f'{{{{{m}}}}}' for m in missing)}")
-        if strange := sorted(found - needed):
-            known = ", ".join(sorted(needed))
-            raise TemplateError(f"{where}: nothing fills {', '.join(f'{{{{{s}}}}}' for s in strange)} (known: {known})")
+        if missing := sorted(needed - template.places):
+            raise TemplateError(f"{where}: it lacks {_named(missing)}")
+        if strange := sorted(template.places - needed):
+            raise TemplateError(f"{where}: nothing fills {_named(strange)} (known: {_named(sorted(needed))})")
     return template
+
+
+def parse_shared(text: str, where: str) -> str:
+    """What templates share. Raises TemplateError."""
+    shared = _headed(SHARED, text, where)[1].strip()
+    if found := sorted(set(_PLACE.findall(shared))):
+        raise TemplateError(f"{where}: nothing fills {_named(found)}: this text has no places")
+    return shared
+
+
+def _headed(name: str, text: str, where: str) -> tuple[str, str]:
+    first, _, rest = text.partition("\n")
+    header = _HEADER.fullmatch(first.strip())
+    if header is None or header["name"] != name:
+        raise TemplateError(f"{where}: the first line must be <!-- prompt: {name} version N -->, found {first[:60]!r}")
+    return header["version"], f"\n{rest}"
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(f"{{{{{name}}}}}" for name in names)
