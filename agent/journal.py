@@ -31,6 +31,7 @@ from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 
 SCHEMA = 1
+INVENTION = "invention.json"
 _NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
 _DIGEST = re.compile(r"[0-9a-f]{16,64}")  # they name files
 
@@ -127,6 +128,11 @@ class Run:
         for path in sorted({e.path for u in units for e in u.edits} & set(base)):
             write_whole(_text_file(self.folder, text_digest(base[path])), base[path])
         self.write("units.json", {"units": [unit_json.unit_to_json(u) for u in units]})
+
+    def texts(self, texts: Mapping[str, bytes]) -> None:
+        """Original texts beside those of edited files: what a model was told is made again from them."""
+        for content in texts.values():
+            write_whole(_text_file(self.folder, text_digest(content)), content)
 
     def made(self, made: Sequence[Made]) -> None:
         """All versions that were judged so far."""
@@ -274,6 +280,15 @@ def verdict(record: Record, digest: str) -> Mapping[str, Any] | None:
         raise JournalError(f"{record.folder / at}: cannot be read ({_why(error)})") from None
 
 
+def invention(record: Record) -> Mapping[str, Any] | None:
+    """What a model was asked for and what was decided then, as `invention/record.py` reads it; None: no model was asked. Raises
+    JournalError."""
+    try:
+        return _load(record.folder, INVENTION)
+    except (OSError, ValueError, RecursionError) as error:
+        raise JournalError(f"{record.folder / INVENTION}: cannot be read ({_why(error)})") from None
+
+
 def events(record: Record) -> tuple[Mapping[str, Any], ...]:
     """The steps of the loop; a line that a crash cut off is left out."""
     try:
@@ -289,8 +304,17 @@ def events(record: Record) -> tuple[Mapping[str, Any], ...]:
 
 def base_texts(record: Record) -> dict[str, bytes]:
     """The original text of every edited file that the original tree has. Raises JournalError."""
+    return _original(record, {e.path for u in record.units for e in u.edits} & set(record.files))
+
+
+def all_texts(record: Record) -> dict[str, bytes]:
+    """The original text of every source file; a run keeps them when a model was asked. Raises JournalError."""
+    return _original(record, set(record.files))
+
+
+def _original(record: Record, paths: set[str]) -> dict[str, bytes]:
     texts = {}
-    for path in sorted({e.path for u in record.units for e in u.edits} & set(record.files)):
+    for path in sorted(paths):
         name = _text_file(record.folder, record.files[path])
         try:
             content = _content(name)

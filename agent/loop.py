@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from stitchcuda.agent import versions
+from stitchcuda.agent.invention.handover import Invented, Start
 from stitchcuda.agent.outcome import Candidate, Kind, Result, Stop, conclude
 from stitchcuda.agent.proposing import Analyser, Proposed, declared_of, propose, told
 from stitchcuda.agent.transforms.transform import Proposal, Refusal, Transform
@@ -56,7 +57,7 @@ Price = Callable[[Sequence[Proposal], Analysis], Sequence[float | None]]
 class Parts:
     """What the loop works with. `pricing` makes the analyser's price from the trace of the original, and says
     below how many seconds a proposal is not worth it. `stopped` says why to stop
-    now, None to go on."""
+    now, None to go on. `invent` goes on where the rules are through."""
 
     transforms: Sequence[Transform]
     analyser: Analyser
@@ -64,6 +65,7 @@ class Parts:
     listener: Listener
     stopped: Callable[[], Stop | None] = lambda: None
     pricing: Callable[[Trace], tuple[Price, float]] | None = None
+    invent: Callable[[Start], Invented] | None = None
 
 
 def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
@@ -89,35 +91,54 @@ def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
     stopped = parts.stopped
     proposed = propose(baseline, contract, parts.transforms, analyser, listener.step, lambda: stopped() is not None)
     listener.proposed(proposed)
-    search = _Search(baseline, proposed, parts)
+    search = Search(baseline, proposed, parts.judge, listener, stopped)
+    kept: tuple[Unit, ...] = ()
     try:
-        search.settle((), proposed.units)
+        kept = search.settle((), proposed.units)
         stop = stopped() or Stop.NOTHING_LEFT
     except Cancelled:
         stop = _why(parts)
     outcome, reason, best, question = conclude(contract, measured, search.judged)
     if outcome is Kind.BOUNDS_MET and stop is Stop.NOTHING_LEFT:
         stop = Stop.CONTRACT_MET
+    refusals = (*proposed.refusals, *search.refusals)
+    units, judged, invented = proposed.units, tuple(search.judged), None
+    if parts.invent is not None and stop is Stop.NOTHING_LEFT:
+        left_out = frozenset(u.id for u in proposed.units) - {u.id for u in kept}
+        start = Start(baseline, contract, measured, proposed, best, refusals, left_out, judged)
+        invented = parts.invent(start)
+        stop, units, judged = invented.stop, invented.units, (*judged, *invented.judged)
+        outcome, reason, best, question = conclude(contract, measured, (*search.judged, *invented.offered))
     if outcome is Kind.NO_SAFE_CHANGE and stop in (Stop.BUDGET_SPENT, Stop.CANCELLED):
         reason = f"{stop.value} before a version was accepted"
-    refusals = (*proposed.refusals, *search.refusals)
+    elif outcome is Kind.NO_SAFE_CHANGE and invented is not None:
+        reason = f"{reason}. After {_rounds(invented.rounds)} of the model: {invented.problem or stop.value}"
     listener.step("end", f"{outcome.value}: {reason}", {"outcome": outcome.value, "stopped": stop.value})
-    return Result(
-        outcome, reason, stop, contract, measured, proposed.units, best, tuple(search.judged), refusals, question
-    )
+    return Result(outcome, reason, stop, contract, measured, units, best, judged, refusals, question, invented)
+
+
+def _rounds(count: int) -> str:
+    return f"{count} round{'s' if count != 1 else ''}"
 
 
 def _why(parts: Parts) -> Stop:
     return parts.stopped() or Stop.CANCELLED
 
 
-class _Search:
+class Search:
     """Judges choices of units until it knows which can stay."""
 
-    def __init__(self, baseline: Version, proposed: Proposed, parts: Parts) -> None:
+    def __init__(
+        self,
+        baseline: Version,
+        proposed: Proposed,
+        judge: Judge,
+        listener: Listener,
+        stopped: Callable[[], Stop | None],
+    ) -> None:
         self._baseline = baseline
         self._proposed = proposed
-        self._parts = parts
+        self._judging, self._listener, self._stopped = judge, listener, stopped
         self.judged: list[Candidate] = []
         self.refusals: list[Refusal] = []
         self._refused: set[str] = set()
@@ -151,7 +172,7 @@ class _Search:
     def _judge(self, units: tuple[Unit, ...]) -> Verdict:
         ids = {u.id for u in units}
         chosen = tuple(u for u in self._proposed.units if u.id in ids)
-        if self._parts.stopped() is not None:
+        if self._stopped() is not None:
             raise Cancelled
         texts = versions.compose(self._proposed.base, self._proposed.units, [u.id for u in chosen])
         version = self._baseline.with_texts(texts)
@@ -160,9 +181,9 @@ class _Search:
             return known.verdict
         named = ", ".join(dict.fromkeys(u.transform for u in chosen))
         count = f"{len(chosen)} unit{'s' if len(chosen) != 1 else ''}"
-        listener = self._parts.listener
+        listener = self._listener
         listener.step("judge", f"validating {count} ({named})", {"units": [u.id for u in chosen]})
-        verdict = self._parts.judge.judge(version, declared_of(chosen))
+        verdict = self._judging.judge(version, declared_of(chosen))
         candidate = Candidate(tuple(u.id for u in chosen), version, verdict)
         self.judged.append(candidate)
         listener.judged(candidate)
@@ -176,7 +197,7 @@ class _Search:
         first = min(unit.edits, key=lambda e: (e.path, e.start))
         base = self._proposed.base
         earlier = self._proposed.units[: self._proposed.units.index(unit)]
-        offset = versions.original_offset(base, earlier, first.path, first.start)
+        offset = versions.original_offset(base, earlier, first.path, first.start, unit.on)
         line = LineIndex.of(base.get(first.path, b"")).line_at(offset) + 1
         self.refusals.append(Refusal(unit.transform, first.path, line, reason))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from stitchcuda.agent.transforms.transform import Refusal
 from stitchcuda.agent.units import Unit
@@ -20,6 +21,9 @@ from stitchcuda.gpu_validate.verdict import (
     VerdictState,
 )
 from stitchcuda.gpu_validate.version import Version
+
+if TYPE_CHECKING:
+    from stitchcuda.agent.invention.handover import Invented
 
 SPEEDS = ("latency", "cuda_span", "wall", "gpu_busy")  # by which versions are compared: the first one measured
 
@@ -84,6 +88,7 @@ class Result:
     judged: tuple[Candidate, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     question: Question | None = None
+    invented: Invented | None = None  # when a model was asked
 
 
 def best_of(judged: Sequence[Candidate]) -> Candidate | None:

@@ -176,7 +176,7 @@ class _Work:
             edits=proposal.edits,
             declared=proposal.declared,
             obligations=proposal.obligations,
-            serves=_serves(proposal.declared, self.contract),
+            serves=serves(proposal.declared, self.contract),
         )
         return versions.extend(self.base, self.units, [unit])[-1]
 
@@ -284,7 +284,7 @@ def told(gate: GateResult) -> str:
     return f"{gate.gate} {gate.state.value}: {gate.reason} ({at})"
 
 
-def _serves(declared: Declared, contract: Contract) -> tuple[str, ...]:
+def serves(declared: Declared, contract: Contract) -> tuple[str, ...]:
     """The bounds that a change works towards."""
     metrics = set(_TIME_METRICS)
     if declared.copies is not May.SAME:

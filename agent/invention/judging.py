@@ -7,11 +7,12 @@ faster one is faster; when they do, the new version is measured against the best
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from stitchcuda.agent.invention.machine import Shown
 from stitchcuda.agent.outcome import Candidate, lacking
-from stitchcuda.gpu_validate.verdict import GateState, Interval, Verdict, VerdictState
+from stitchcuda.gpu_validate.verdict import GateResult, GateState, Interval, Verdict, VerdictState
 
 Measure = Callable[[Candidate, Candidate], Verdict | None]  # the first with the second as its original; None: it cannot
 
@@ -41,6 +42,23 @@ def equal_results(verdict: Verdict) -> bool:
     """Whether all but the gain was shown: the version may serve as a step to a faster one."""
     states = {g.gate: g.state for g in verdict.gates}
     return all(states.get(name) in _GOOD for name in ("G0", "G1", "G2", "G3", "G4"))
+
+
+def at_home(verdict: Verdict, folder: Path) -> Verdict:
+    """The verdict with paths relative to the program's folder: where it lies on this machine is nobody's business."""
+    prefix = f"{folder.as_posix().rstrip('/')}/"
+
+    def home(text: str) -> str:
+        return text.replace(prefix, "") if folder.is_absolute() or len(prefix) > 3 else text.removeprefix(prefix)
+
+    def gate(result: GateResult) -> GateResult:
+        found = (replace(f, what=home(f.what), path=home(f.path)) for f in result.findings)
+        return replace(result, reason=home(result.reason), findings=tuple(found))
+
+    first = verdict.primary
+    if first is not None:
+        first = replace(first, issue=home(first.issue), path=home(first.path))
+    return replace(verdict, gates=tuple(map(gate, verdict.gates)), primary=first)
 
 
 @dataclass(frozen=True, slots=True)
