@@ -47,9 +47,24 @@ class ContractSection:
 
 @dataclass(frozen=True, slots=True)
 class LlmSection:
+    """The language model: where it is, what it may be sent, and what it may cost. Prices are of a million tokens; 0 stands for a
+    number that is not said. `timeout` in seconds, a request."""
+
     base_url: str = ""
     model: str = ""
+    api: str = ""
+    reasoning: str = ""
+    stream: bool = True
+    timeout: float = 0.0
     never_send: tuple[str, ...] = ()
+    input_price: float = 0.0
+    output_price: float = 0.0
+    cached_price: float = 0.0
+    rounds: int = 0
+    tokens: int = 0
+    money: float = 0.0
+    seconds: float = 0.0
+    gpu_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,10 +176,33 @@ def _excluded(value: object) -> tuple[str, ...]:
     return _texts(value)
 
 
-def _buffers(value: object) -> str:
-    if value not in BUFFERS:
-        raise ValueError(f"one of {', '.join(BUFFERS)}")
-    return str(value)
+def _never_sent(value: object) -> tuple[str, ...]:
+    for text in _texts(value):
+        parts = re.split(r"[/\\]", text)
+        if not text.strip("/") or text.startswith(("/", "\\", "~")) or ".." in parts or ":" in parts[0]:
+            raise ValueError('patterns of files below the folder of this file, such as "secrets/" or "**/*_key.h"')
+    return _texts(value)
+
+
+def _one_of(*words: str) -> Callable[[object], str]:
+    def read(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(value)
+
+    return read
+
+
+def _count(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value < 10**12:
+        raise ValueError("a whole number above 0")
+    return value
+
+
+def _amount(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e9:
+        raise ValueError("an amount above 0")
+    return float(value)
 
 
 _Reader = Callable[[object], Any]
@@ -196,9 +219,31 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
             "seeds": _seeds,
         },
     ),
-    "observe": (ObserveSection, {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _buffers}),
+    "observe": (
+        ObserveSection,
+        {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _one_of(*BUFFERS)},
+    ),
     "contract": (ContractSection, {"intent": _text, "scope": _texts}),
-    "llm": (LlmSection, {"base_url": _text, "model": _text, "never_send": _texts}),
+    "llm": (
+        LlmSection,
+        {
+            "base_url": _text,
+            "model": _text,
+            "api": _one_of("auto", "chat", "responses"),
+            "reasoning": _one_of("none", "minimal", "low", "medium", "high", "xhigh"),
+            "stream": _flag,
+            "timeout": _seconds,
+            "never_send": _never_sent,
+            "input_price": _amount,
+            "output_price": _amount,
+            "cached_price": _amount,
+            "rounds": _count,
+            "tokens": _count,
+            "money": _amount,
+            "seconds": _seconds,
+            "gpu_seconds": _seconds,
+        },
+    ),
     "check": (
         CheckSection,
         {"severity": _severities, "select": _texts, "ignore": _texts, "exclude": _excluded},

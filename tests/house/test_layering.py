@@ -15,7 +15,7 @@ LAYERS = ("analysis", "gpu_validate", "agent", "server")  # each may import itse
 
 IMPURE = {
     "subprocess", "socket", "ssl", "urllib", "http", "ftplib", "smtplib", "ctypes", "multiprocessing", "concurrent",
-    "threading", "asyncio", "signal", "tempfile", "shutil", "requests", "httpx", "cupy", "torch", "numpy", "openai",
+    "threading", "asyncio", "signal", "tempfile", "shutil", "requests", "httpx", "httpx2", "cupy", "torch", "numpy", "openai",
     "pynvml", "pygls", "lsprotocol", "logging",
 }  # fmt: skip
 HEAVY = {
@@ -24,6 +24,7 @@ HEAVY = {
     "numba",
     "triton",
     "openai",
+    "httpx2",
     "pynvml",
     "cuda",
     "cupti",

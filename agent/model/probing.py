@@ -1,0 +1,76 @@
+"""Whether an endpoint can be used: reachable, the key accepted, the model there, and what it offers. Asks for the list of models and one
+question of a few words; no source is sent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from stitchcuda.agent.model.accounting import Budget, Ledger
+from stitchcuda.agent.model.client import Client, Patience
+from stitchcuda.agent.model.endpoint import Endpoint
+from stitchcuda.agent.model.messages import Ask, Message, ModelError, Speaker, Unauthorized, Unreachable
+
+SECONDS = 20.0  # for each question
+_SCHEMA = {
+    "type": "object",
+    "properties": {"ready": {"type": "boolean"}},
+    "required": ["ready"],
+    "additionalProperties": False,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """`problem` is a sentence for the user, "" when the endpoint can be used. None: not known, because something before it failed.
+    `structured` is "schema", "object" or ""; `api` is the one that it answers."""
+
+    reachable: bool
+    key_accepted: bool | None = None
+    model: str = ""
+    models: tuple[str, ...] = ()
+    structured: str | None = None
+    streaming: bool | None = None
+    api: str = ""
+    problem: str = ""
+
+
+def probe_endpoint(endpoint: Endpoint, key: str, cancelled: Callable[[], bool] = lambda: False) -> Probed:
+    """Takes `SECONDS` a question at most. Raises Cancelled."""
+    endpoint = replace(endpoint, total=min(SECONDS, endpoint.total), connect=min(5.0, endpoint.connect))
+    client = Client(
+        endpoint, key, Ledger(Budget(), endpoint.prices), cancelled=cancelled, patience=Patience(attempts=2, connects=1)
+    )
+    listing = ""
+    models: tuple[str, ...] = ()
+    try:
+        models = client.models()
+    except (Unauthorized, Unreachable) as error:
+        return _failed(error)
+    except ModelError as error:  # not every endpoint lists its models
+        listing = str(error)
+    model = endpoint.model or (models[0] if len(models) == 1 else "")
+    known = Probed(True, None, model, models)
+    if endpoint.model and models and endpoint.model not in models:
+        return replace(known, key_accepted=True, problem=_missing(endpoint.model, models))
+    try:
+        client.ask(_ask())
+    except ModelError as error:
+        failed = _failed(error)
+        return replace(failed, model=model, models=models, problem=failed.problem or listing)
+    form = client.form
+    return replace(known, key_accepted=True, structured=form.structured, streaming=form.stream, api=form.api.value)
+
+
+def _ask() -> Ask:
+    message = Message(Speaker.USER, 'Answer with the JSON object {"ready": true} and nothing else.')
+    return Ask("doctor", "doctor-1", (message,), schema=_SCHEMA)
+
+
+def _failed(error: ModelError) -> Probed:
+    refused = isinstance(error, Unauthorized)
+    return Probed(not isinstance(error, Unreachable), False if refused else None, problem=str(error))
+
+
+def _missing(model: str, models: tuple[str, ...]) -> str:
+    return f"it has no model {model}; it has {', '.join(models[:20])}{', ...' if len(models) > 20 else ''}"
