@@ -13,7 +13,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from stitchcuda.gpu_validate.toolchain import ASK_SECONDS, Nvcc, ask, find_cupti, find_nvcc, find_sanitizer
 
@@ -44,13 +43,22 @@ def probe(nvcc_setting: str = "") -> tuple[Capability, ...]:
             "comparing large buffers within a tolerance on the GPU: numpy or Python does it, slower or not at all",
         ),
         lambda: _package("openai", ("openai",), "proposals from a language model; the built-in rules need none"),
-        _endpoint,
         lambda: _program("nvim", ("nvim",), "stitchcuda in Neovim, which takes 0.11 or newer", r"NVIM v(\S+)"),
         lambda: _program("code", ("code", "codium", "code-server"), "stitchcuda in VS Code", r"(\d+\.\S+)"),
         lambda: _program("node", ("node",), "building the VS Code extension from source", r"v(\S+)"),
     )
     with ThreadPoolExecutor(max_workers=len(probes)) as pool:
         return tuple(pool.map(lambda run: run(), probes))
+
+
+def device_facts(nvcc_setting: str = "") -> dict[str, str]:
+    """The compiler's version and the names of the GPUs, as far as they are here: what writing code for this machine needs, and
+    nothing of where things lie on it."""
+    nvcc, problem = find_nvcc(nvcc_setting)
+    compiler, gpu = _nvcc(nvcc, problem), _gpu()
+    facts = {"nvcc": compiler.version if compiler.found else ""}
+    facts |= {"gpu": gpu.where, "driver": gpu.version} if gpu.found else {}
+    return {name: fact for name, fact in facts.items() if fact}
 
 
 _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
@@ -117,24 +125,6 @@ def _package(module: str, distributions: tuple[str, ...], costs: str) -> Capabil
         except importlib.metadata.PackageNotFoundError:
             continue
     return Capability(module, True, "", where, costs)
-
-
-def _endpoint() -> Capability:
-    """Found means configured: nothing is sent. Keys are never shown."""
-    costs = "proposals from a language model; the built-in rules need none"
-    base, key = os.environ.get("OPENAI_BASE_URL", ""), bool(os.environ.get("OPENAI_API_KEY"))
-    if base:
-        try:
-            parts = urlsplit(base)
-            shown = f"{parts.scheme}://{parts.hostname}{f':{parts.port}' if parts.port else ''}{parts.path}"
-        except ValueError:
-            return Capability("endpoint", False, "", "", costs, "OPENAI_BASE_URL is not a URL")
-        return Capability(
-            "endpoint", True, "", f"{shown} (OPENAI_BASE_URL{', with a key' if key else ', no key set'})", costs
-        )
-    if key:
-        return Capability("endpoint", True, "", "the OpenAI client's default (OPENAI_API_KEY)", costs)
-    return Capability("endpoint", False, "", "", costs, "neither OPENAI_BASE_URL nor OPENAI_API_KEY is set")
 
 
 def _program(name: str, commands: tuple[str, ...], costs: str, pattern: str) -> Capability:

@@ -6,7 +6,9 @@ import argparse
 import json
 import platform
 from dataclasses import asdict
+from pathlib import Path
 
+from stitchcuda.agent.model.probing import endpoint_capability
 from stitchcuda.gpu_validate.capabilities import Capability, probe
 from stitchcuda.server.cli.dispatch import version
 
@@ -23,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    capabilities = probe(arguments.nvcc)
+    capabilities = _with_endpoint(probe(arguments.nvcc))
     system = f"{platform.system()} {platform.machine()}"
     if arguments.format == "json":
         report = {
@@ -39,6 +41,12 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(line for capability in capabilities for line in _lines(capability)))
         print(f"\n{NOT_NEEDED}")
     return 0
+
+
+def _with_endpoint(capabilities: tuple[Capability, ...]) -> tuple[Capability, ...]:
+    """After the library that it needs."""
+    place = 1 + next(k for k, capability in enumerate(capabilities) if capability.name == "openai")
+    return (*capabilities[:place], endpoint_capability(Path.cwd()), *capabilities[place:])
 
 
 def _lines(capability: Capability) -> list[str]:
