@@ -1,0 +1,122 @@
+"""Traces of a reference version as if its stand-ins were the launches that they stand for.
+
+A stand-in copies buffers to the host and back. Compared with a version that launches the kernel these would be results that it does
+not read and copies that it does not make. What a stand-in does lies between two marks (`stand_in.cuh`): copies of host memory onto
+itself, of sizes that no program uses. It becomes one launch, on the stand-in's stream, of a kernel that takes the buffers and runs as
+long. Only builds of our own texts are read this way: a model's code cannot hide anything behind the marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from stitchcuda.agent.implementing.reference import BEGIN, END
+from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRead, Trace
+
+_OWN = "stitchcuda_stand_in"  # in the names of all its functions
+
+
+@dataclass(frozen=True)
+class _Span:
+    """The calls of one stand-in, marks included, by their places in the trace."""
+
+    number: int
+    places: tuple[int, ...]
+
+
+def as_launches(trace: Trace, kernels: Sequence[str], *, operations: bool) -> Trace:
+    """`kernels` are the names of the stages' kernels by number. `operations`: the run recorded device operations. A stand-in that
+    did not end (the program was stopped in it) stays as it is, and the trace says so."""
+    calls = sorted(trace.calls, key=lambda c: c.index)
+    spans = tuple(_spans(calls, len(kernels)))
+    if not spans:
+        return trace
+    gone = {place for span in spans for place in span.places}
+    launches = {span.places[0]: _launch(calls, span, kernels[span.number]) for span in spans}
+    kept: list[Call] = []
+    moved: dict[int, int] = {}
+    for place, call in enumerate(calls):
+        if place in gone and place not in launches:
+            continue
+        one = launches.get(place, call)
+        moved[call.index] = len(kept)
+        kept.append(replace(one, index=len(kept)))
+    inside = {calls[place].index for place in gone}
+    dropped = {calls[place].correlation for place in gone}
+    ops = [op for op in trace.ops if op.correlation not in dropped]
+    if operations:
+        ops += [_operation(launch) for launch in launches.values()]
+    return replace(
+        trace,
+        calls=tuple(kept),
+        ops=tuple(sorted(ops, key=lambda op: (op.start, op.end))),
+        reads=_reads(trace.reads, inside, moved),
+    )
+
+
+def _spans(calls: Sequence[Call], stages: int) -> Iterator[_Span]:
+    open_spans: dict[int, tuple[int, list[int]]] = {}  # by thread
+    for place, call in enumerate(calls):
+        begin, end = _mark(call, BEGIN, stages), _mark(call, END, stages)
+        if begin is not None and call.thread not in open_spans:
+            open_spans[call.thread] = begin, [place]
+        elif call.thread in open_spans:
+            number, places = open_spans[call.thread]
+            places.append(place)
+            if end == number:
+                del open_spans[call.thread]
+                yield _Span(number, tuple(places))
+
+
+def _mark(call: Call, first: int, stages: int) -> int | None:
+    """The number of the stage whose mark the call is."""
+    own = call.api == "cudaMemcpy" and call.copy_kind == "h2h" and call.source == call.target != 0 and call.status == 0
+    return call.bytes - first if own and 0 <= call.bytes - first < stages else None
+
+
+def _launch(calls: Sequence[Call], span: _Span, kernel: str) -> Call:
+    own = [calls[place] for place in span.places]
+    begin, waits = own[0], [c for c in own if c.api == "cudaStreamSynchronize"]
+    copied = dict.fromkeys(c.source for c in own if c.copy_kind == "d2h" and c.source)
+    return Call(
+        begin.index,
+        "cudaLaunchKernel",
+        begin.start,
+        own[-1].end,
+        begin.thread,
+        begin.correlation,
+        stream=waits[0].stream if waits else 0,
+        kernel=kernel,
+        pointers=tuple(copied),
+        sites=_outside(begin.sites),
+    )
+
+
+def _outside(sites: tuple[CallSite, ...]) -> tuple[CallSite, ...]:
+    """The frames from the launch on."""
+    place = 0
+    for number, site in enumerate(sites, 1):
+        if _OWN in site.function or _OWN in site.path:
+            place = number
+    return sites[place:]
+
+
+def _operation(launch: Call) -> DeviceOp:
+    return DeviceOp("kernel", launch.start, launch.end, launch.stream, launch.correlation, launch.kernel)
+
+
+def _reads(reads: Sequence[HostRead], inside: set[int], moved: dict[int, int]) -> tuple[HostRead, ...]:
+    """The program's own reads. What reading a stand-in's copies cost is added to the next one's cost: it is no time of the program
+    either."""
+    kept: list[HostRead] = []
+    spent = 0
+    for read in reads:
+        if read.call in inside:
+            spent += read.nanoseconds
+            continue
+        kept.append(replace(read, call=moved[read.call], nanoseconds=read.nanoseconds + spent))
+        spent = 0
+    if spent and kept:
+        kept[-1] = replace(kept[-1], nanoseconds=kept[-1].nanoseconds + spent)
+    return tuple(kept)
