@@ -17,6 +17,7 @@ from stitchcuda.agent.stitching import CannotStart, Machinery, Request
 from stitchcuda.agent.transforms import TRANSFORMS
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
+from stitchcuda.gpu_validate.capabilities import device_facts
 from stitchcuda.gpu_validate.hub import BaselineMeasured, Cancelled, Hub, Progress, Tools
 from stitchcuda.gpu_validate.real_tools import real_tools
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -49,7 +50,8 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
     if not request.may_run:
         yield Machinery(parts(_Unrun(baseline, tools.analyse, checks.both)), verdict_to_json, blueprint)
         return
-    switch = _Switch(replace(tools, order=checks.order))
+    real = replace(tools, order=checks.order)
+    switch = _Switch(real)
 
     def progress(step: Progress) -> None:
         named = f"{step.gate} {GATES[step.gate]}" if step.gate else ""
@@ -72,7 +74,18 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
                 return None
             return Candidate((), version, verdict) if verdict.speedup else None
 
-        yield Machinery(parts(hub), verdict_to_json, blueprint, measure)
+        def against(new: Candidate, best: Candidate, declared: Declared) -> Verdict | None:
+            """The best version takes the place of the original, in a hub of its own."""
+            try:
+                beside = Hub(
+                    best.version, request.project, request.contract, real, progress=progress, cancelled=cancelled
+                )
+            except (OSError, ValueError):
+                return None
+            with beside:
+                return beside.judge(new.version, declared)
+
+        yield Machinery(parts(hub), verdict_to_json, blueprint, measure, against, device_facts)
 
 
 def _pricing(trace: Trace) -> tuple[Price, float]:

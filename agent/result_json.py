@@ -7,6 +7,9 @@ from typing import Any
 
 from stitchcuda.agent import versions
 from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
+from stitchcuda.agent.invention.asking import Asked
+from stitchcuda.agent.invention.handover import Invented
+from stitchcuda.agent.model.accounting import Spent
 from stitchcuda.agent.outcome import Result
 from stitchcuda.agent.units import TextEdit, Unit
 from stitchcuda.analysis.contract.types import contract_to_json
@@ -25,6 +28,7 @@ def result_to_json(
     blueprint: Blueprint | None,
     run_dir: str,
     as_given: Callable[[str], str] = lambda path: path,
+    asked: Asked | None = None,
 ) -> dict[str, Any]:
     """`base` holds the original texts of the edited files that exist; `as_given` makes a path of the version one that the user
     would write."""
@@ -50,7 +54,28 @@ def result_to_json(
         "question": None
         if question is None
         else {"field": question.field, "text": question.text, "options": list(question.options)},
+        "model": None if asked is None else _model(asked, result.invented),
         "run_dir": run_dir,
+    }
+
+
+def _model(asked: Asked, invented: Invented | None) -> dict[str, Any]:
+    """Who was asked and what it cost. With `invented` None nobody was: the rules were enough, or the run ended before."""
+    spent = asked.ledger.spent if asked.ledger is not None else Spent()
+    return {
+        "endpoint": asked.asking.endpoint,
+        "model": asked.asking.model,
+        "rounds": invented.rounds if invented is not None else 0,
+        "usage": {
+            "requests": spent.requests,
+            "tokens": spent.tokens,
+            "estimated": spent.estimated,
+            "money": spent.money,
+            "gpu_seconds": round(spent.gpu_seconds, 3),
+        },
+        "files": list(asked.sent),
+        "problem": invented.problem if invented is not None else "",
+        "transcript": asked.transcript,
     }
 
 

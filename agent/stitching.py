@@ -11,6 +11,8 @@ from typing import Any, Protocol
 
 from stitchcuda.agent import journal, loop, versions
 from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
+from stitchcuda.agent.invention.asking import Asked, Asking, Stopping, Surroundings, with_model
+from stitchcuda.agent.invention.invent import Measures
 from stitchcuda.agent.loop import Listener, Parts
 from stitchcuda.agent.outcome import Candidate, Result, Stop
 from stitchcuda.agent.recording import Recorder
@@ -36,6 +38,8 @@ class Request:
     stitchcuda: str = ""  # the version that the journal names
     may_run: bool = True  # False: nothing is built or run, as in a folder that the user does not trust
     reference: Mapping[str, bytes] | None = None  # texts of a version to measure beside the best one
+    rules: bool = True  # whether the rules propose
+    asking: Asking | None = None  # the model that proposes, after the rules
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,8 @@ class Machinery:
     measure: Callable[[Version], Candidate | None] = lambda version: (
         None
     )  # a version that nobody judges; None: it cannot
+    against: Measures = lambda new, best, declared: None
+    capabilities: Callable[[], Mapping[str, Any]] = dict
 
 
 class MakeMachinery(Protocol):
@@ -67,6 +73,7 @@ class Stitched:
     folder: Path
     blueprint: Blueprint | None = None
     reference: Candidate | None = None  # as far as it could be measured
+    asked: Asked | None = None
     value: Mapping[str, Any] = field(default_factory=dict)  # as JSON, paths relative to the program's folder
 
     @property
@@ -86,21 +93,23 @@ def stitch(
 ) -> Stitched:
     """Runs the request. `tell` is called with what the hub is doing. Raises JournalError, and what the analysis raises for a
     file that cannot be read (OSError), CannotStart."""
-    started = time.monotonic()
+    stopping = Stopping(cancelled, request.seconds, time.monotonic)
     run = journal.start(request.root, stitchcuda=request.stitchcuda)
     run.write("contract.json", contract_to_json(request.contract))
     run.write("project.json", _project_json(request.project))
 
-    def stopped() -> Stop | None:
-        if cancelled():
-            return Stop.CANCELLED
-        spent = request.seconds is not None and time.monotonic() - started > request.seconds
-        return Stop.BUDGET_SPENT if spent else None
-
     baseline = Version(request.root)
-    with make(request, tell, lambda: stopped() is not None) as machinery:
+    asked = None
+    with make(request, tell, lambda: stopping() is not None) as machinery:
         recorder = Recorder(run, baseline, machinery.verdict, listener)
-        result = loop.stitch(baseline, request.contract, machinery.parts(recorder, stopped))
+        parts = machinery.parts(recorder, stopping)
+        if request.asking is not None:
+            asked = Asked(request.asking)
+            around = Surroundings(
+                run, recorder, stopping, machinery.against, machinery.verdict, time.monotonic, machinery.capabilities
+            )
+            parts = with_model(parts, request.asking, around, rules=request.rules, asked=asked)
+        result = loop.stitch(baseline, request.contract, parts)
         blueprint = machinery.blueprint(result)
         reference = None
         if request.reference is not None and result.best is not None and result.best.verdict.speedup:
@@ -109,10 +118,10 @@ def stitch(
         run.write("blueprint.json", blueprint_to_json(blueprint))
     run.refusals(result.refusals)
     value = result_to_json(
-        result, recorder.base, verdict=machinery.verdict, blueprint=blueprint, run_dir=str(run.folder)
+        result, recorder.base, verdict=machinery.verdict, blueprint=blueprint, run_dir=str(run.folder), asked=asked
     )
     run.write("result.json", value)
-    return Stitched(result, recorder.base, run.folder, blueprint, reference, value)
+    return Stitched(result, recorder.base, run.folder, blueprint, reference, asked, value)
 
 
 def _project_json(project: Project) -> dict[str, Any]:

@@ -80,7 +80,7 @@ class Measures(Protocol):
 class Parts:
     """`transforms` are tried again on top of a model's version. `sendable` leaves only what may be sent of texts by path, `hides`
     says whether something of a text was removed on its way to the model. `begin_round` raises BudgetSpent. `decided` hears
-    every step."""
+    every step. `spent` is what the model cost so far, in words."""
 
     model: Model
     judge: Judge
@@ -96,6 +96,7 @@ class Parts:
     begin_round: Callable[[], None] = lambda: None
     decided: Callable[[Decision], None] = lambda decision: None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
+    spent: Callable[[], str] = lambda: ""
 
 
 def invent(start: Start, parts: Parts) -> Invented:
@@ -177,7 +178,9 @@ class _Run:
     def _say(self, state: State) -> None:
         named = state.phase.value if state.phase is not Phase.CODE else "code"
         again = " again" if state.retry else ""
+        spent = self._parts.spent()
         sentence = f"asking the model ({named}{again}), round {state.round + 1} of {state.limit}"
+        sentence += f", so far {spent}" if spent else ""
         self._parts.listener.step("ask", sentence, {"phase": state.phase.value, "round": state.round + 1})
 
     def _asked(self, state: State) -> _Step:
@@ -241,7 +244,7 @@ class _Run:
             return machine.Unplaced(), {"why": placed.reason}
         if (path := self._hidden(placed, standing.texts)) is not None:
             self._feedback = _HIDDEN.format(path=path)
-            return machine.Unplaced(), {"why": f"it replaces text of {path} that was not sent"}
+            return machine.Unplaced(), {"why": f"it touches text of {path} that was removed", "hidden": path}
         after = {**standing.texts, **versions.edited(standing.texts, placed)}
         edits = edits_between(self.at.texts, after)
         if wrong := violations(self.at.texts, edits, self._scope(self.at), self.at.analysis):

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stitchcuda.agent import journal
@@ -15,8 +15,9 @@ from stitchcuda.agent.journal import JournalError
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Candidate, Kind
 from stitchcuda.agent.proposing import Proposed
+from stitchcuda.agent.roles.templates import TemplateError
 from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
-from stitchcuda.server.cli import applying, inputs
+from stitchcuda.server.cli import applying, inputs, model_options
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--no-run", action="store_true", help="build and run nothing: a preview that rests on the proof alone"
     )
     parser.add_argument("--progress", choices=MODES, default="auto", help="how progress is shown on stderr")
+    model_options.add_arguments(parser)
     output = parser.add_mutually_exclusive_group()
     output.add_argument("--diff", action="store_true", help="print the change as a unified diff and nothing else")
     output.add_argument("--write", action="store_true", help="write an accepted version into the sources")
@@ -46,13 +48,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0: an answer was reached, 1: the original does not build or run, 2: it could not start."""
-    if arguments.proposer != "rules":
-        raise CannotRun("no model is configured, so there is only --proposer rules")
+    with_model = model_options.used(arguments)
     check_seconds(arguments.timeout)
     if arguments.out and _inside(Path(arguments.path), Path(arguments.out)):
         raise CannotRun(f"--out {arguments.out} lies in the program; --write changes the program itself")
     request = request_of(arguments.path, arguments.intent, arguments.scope, arguments.timeout, no_run=arguments.no_run)
     show_questions(request.contract)
+    if with_model:
+        asking = model_options.asking_of(arguments, arguments.path, request.project, may_run=request.may_run)
+        request = replace(request, rules=arguments.proposer == "both", asking=asking)
     done = run_request(request, ProgressLines(sys.stderr, arguments.progress, of=4 + _GATES))
     value = {**done.value, **stitched.places_as_given(done.value, arguments.path)}
     written = _write(done, arguments)
@@ -99,6 +103,8 @@ class Listening:
     def step(self, kind: str, sentence: str, data: Mapping[str, object]) -> None:
         if kind == "judge":
             self.progress.more(_GATES)
+        if kind == "ask":
+            self.progress.more(2 + _GATES)
         if kind != "end":
             self.progress.step(sentence)
 
@@ -114,7 +120,7 @@ def run_request(request: Request, progress: ProgressLines) -> Stitched:
     try:
         with ended_like_interrupted():
             return stitch(request, Listening(progress), real_machinery, tell=progress.step)
-    except (JournalError, CannotStart) as error:
+    except (JournalError, CannotStart, TemplateError) as error:
         raise CannotRun(str(error)) from None
     finally:
         progress.end()

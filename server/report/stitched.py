@@ -60,6 +60,8 @@ def text(done: Stitched, path: str) -> str:
     if value["question"]:
         asked = value["question"]
         parts.append(f"question about {asked['field']}: {asked['text']} ({' / '.join(asked['options'])})\n")
+    if value["model"] is not None:
+        parts.append(model_line(value["model"]))
     if value["verdict"] is not None:
         parts.append(f"verdict: {verdict_text(verdict_from_json(value['verdict']))}")
     if value["units"]:
@@ -71,6 +73,19 @@ def text(done: Stitched, path: str) -> str:
         parts.append(change)
     parts.append(f"kept in {done.folder}\n")
     return "\n".join(parts)
+
+
+def model_line(value: Mapping[str, Any]) -> str:
+    """Who was asked and what it cost."""
+    usage = value["usage"]
+    name = f"{value['model'] or 'the only model'} at {value['endpoint']}"
+    if not value["rounds"]:
+        return f"model: {name} was not asked{': ' + value['problem'] if value['problem'] else ''}\n"
+    money = f", {usage['money']:.4g} spent" if usage["money"] else ""
+    estimated = f" ({usage['estimated']:,} of them estimated)" if usage["estimated"] else ""
+    rounds = f"{value['rounds']} round{'s' if value['rounds'] != 1 else ''}"
+    problem = f". {value['problem']}" if value["problem"] else ""
+    return f"model: {name}, {rounds}, {usage['tokens']:,} tokens{estimated}{money}{problem}\n"
 
 
 def _at(path: str, line: int) -> str:

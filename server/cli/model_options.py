@@ -1,0 +1,171 @@
+"""The model that `--proposer llm` asks for: what is configured, what the user has to agree to first, what it may cost."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from stitchcuda.analysis.contract.project import Project
+from stitchcuda.server.cli.errors import CannotRun
+
+if TYPE_CHECKING:
+    from stitchcuda.agent.invention.asking import Asking
+    from stitchcuda.agent.model.accounting import Budget, Ledger
+    from stitchcuda.agent.model.approvals import Command, Question
+    from stitchcuda.agent.model.messages import Model
+    from stitchcuda.agent.model.opening import Configured
+
+NOT_CONFIGURED = (
+    "no model is configured: STITCHCUDA_LLM_URL names an OpenAI-compatible endpoint, STITCHCUDA_LLM_MODEL its model, "
+    "STITCHCUDA_LLM_KEY the key; `stitchcuda doctor` checks it. --proposer rules needs none"
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("the model (--proposer llm or both)")
+    group.add_argument("--rounds", type=int, metavar="N", help="the most plans and versions to ask the model for")
+    group.add_argument("--max-tokens", type=int, metavar="N", help="the most tokens to spend, sent and received")
+    group.add_argument(
+        "--max-cost", type=float, metavar="AMOUNT", help="the most money, in the currency of [llm] prices"
+    )
+    group.add_argument("--max-gpu", type=float, metavar="SECONDS", help="the most time of validating what it writes")
+    group.add_argument(
+        "--approve",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="agree to this address or command, as the refusal names it; kept for this program",
+    )
+
+
+def used(arguments: argparse.Namespace) -> bool:
+    """Whether the model is asked. Raises CannotRun for its options without it."""
+    if arguments.proposer != "rules":
+        return True
+    given = [
+        flag
+        for flag, value in (
+            ("--rounds", arguments.rounds),
+            ("--max-tokens", arguments.max_tokens),
+            ("--max-cost", arguments.max_cost),
+            ("--max-gpu", arguments.max_gpu),
+            ("--approve", arguments.approve or None),
+        )
+        if value is not None
+    ]
+    if given:
+        raise CannotRun(f"{given[0]} is for the model: add --proposer llm or --proposer both")
+    return False
+
+
+def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may_run: bool) -> Asking:
+    """Who is asked, once the user has agreed. Raises CannotRun."""
+    from stitchcuda.agent.invention.asking import Asking
+    from stitchcuda.agent.model.approvals import Approvals, ApprovalsError
+    from stitchcuda.agent.model.endpoint import NO_KEY, NoEndpoint
+    from stitchcuda.agent.model.opening import configured
+    from stitchcuda.agent.roles.templates import user_folder
+
+    root = Path(path)
+    try:
+        said = configured(root, budget=_budget(arguments))
+    except NoEndpoint as error:
+        raise CannotRun(str(error)) from None
+    if said is None:
+        raise CannotRun(NOT_CONFIGURED)
+    prices = said.endpoint.prices
+    if arguments.max_cost is not None and not (prices.input or prices.output):
+        raise CannotRun("--max-cost: nothing says what the model costs; [llm] input_price and output_price do")
+    files = _files(root, said)
+    try:
+        approvals = Approvals()
+        commands = _commands(root, project) if may_run else ()
+        for question in said.questions(root, files, commands, approvals):
+            if not _agreed(question, arguments):
+                raise CannotRun(_refusal(question, path, arguments.proposer))
+            approvals.record(question)
+    except ApprovalsError as error:
+        raise CannotRun(str(error)) from None
+    key = said.key
+    return Asking(
+        make=_maker(said),
+        endpoint=said.endpoint.base_url,
+        model=said.endpoint.model,
+        budget=said.budget,
+        prices=prices,
+        never_send=said.never_send,
+        secrets=() if key == NO_KEY else (key,),
+        prompts=user_folder(),
+        files=files,
+    )
+
+
+def _maker(said: Configured) -> Callable[..., Model]:
+    def make(ledger: Ledger, *, cancelled: Callable[[], bool], tell: Callable[[str], None]) -> Model:
+        from stitchcuda.agent.model.client import Client  # asyncio: not before a model is used
+
+        return Client(said.endpoint, said.key, ledger, cancelled=cancelled, tell=tell)
+
+    return make
+
+
+def _budget(arguments: argparse.Namespace) -> Budget:
+    from stitchcuda.agent.model.accounting import Budget
+
+    for flag, value in (("--rounds", arguments.rounds), ("--max-tokens", arguments.max_tokens)):
+        if value is not None and value < 1:
+            raise CannotRun(f"{flag} {value}: give a number above 0")
+    for flag, amount in (("--max-cost", arguments.max_cost), ("--max-gpu", arguments.max_gpu)):
+        if amount is not None and not amount > 0:
+            raise CannotRun(f"{flag} {amount:g}: give a number above 0")
+    return Budget(arguments.rounds, arguments.max_tokens, arguments.max_cost, arguments.timeout, arguments.max_gpu)
+
+
+def _files(root: Path, said: Configured) -> Sequence[str]:
+    """The files whose texts may be sent; which are not is said on stderr. Raises CannotRun."""
+    from stitchcuda.agent.model.sending import sendable
+    from stitchcuda.agent.proposing import read_base
+    from stitchcuda.gpu_validate.analysed import analyse
+    from stitchcuda.gpu_validate.version import Version
+
+    version = Version(root)
+    try:
+        found = sendable(root, read_base(version, analyse(version).sources), said.never_send)
+    except OSError as error:
+        raise CannotRun(f"{error.filename}: cannot be read ({error.strerror})") from None
+    for one in found.left_out:
+        print(f"not sent: {one.path} ({one.why})", file=sys.stderr)
+    if not found.texts:
+        raise CannotRun("there is no source that may be sent to a model")
+    return tuple(sorted(found.texts))
+
+
+def _commands(root: Path, project: Project) -> Sequence[Command]:
+    """What the project file has executed."""
+    from stitchcuda.agent.model.approvals import Command
+    from stitchcuda.gpu_validate.project_file import find_file
+
+    file = find_file(root)
+    texts = (project.build.command, project.run.command)
+    return tuple(Command(text, str(file or "")) for text in texts if text)
+
+
+def _agreed(question: Question, arguments: argparse.Namespace) -> bool:
+    if question.subject in arguments.approve:
+        return True
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    print(f"{question.text}\n[y/N] ", end="", file=sys.stderr, flush=True)
+    try:
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
+    except KeyboardInterrupt:
+        return False
+
+
+def _refusal(question: Question, path: str, proposer: str) -> str:
+    command = shlex.join(["stitchcuda", "stitch", path, "--proposer", proposer, "--approve", question.subject])
+    return f"{question.text}\nNothing was sent or executed. If you agree: {command}"
