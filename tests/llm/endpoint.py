@@ -177,7 +177,7 @@ class ScriptedEndpoint:
             value: Any = request.json
             for part in name.split("."):
                 value = value.get(part) if isinstance(value, dict) else None
-            if value:
+            if value is not None:
                 return fail(400, f"Unsupported parameter: '{name}' is not supported.", param=name)
         return None
 
