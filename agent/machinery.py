@@ -29,6 +29,12 @@ NOISE = 0.001  # of the CUDA span: a single change that saves less is not propos
 ANYTHING = Declared(("reference",), May.ANY, May.ANY, May.ANY, May.ANY)
 
 
+def static_analyser() -> Analyser:
+    """The analysis and the proof alone: they need no machine."""
+    tools = real_tools()
+    return Analyser(tools.analyse, _Checks(tools).both)
+
+
 @contextmanager
 def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]) -> Iterator[Machinery]:
     """What runs a request on this machine. Raises CannotStart when there is no place for the builds, and for a project or

@@ -8,12 +8,16 @@ import sys
 from collections.abc import Callable
 
 from stitchcuda.agent import journal, versions
+from stitchcuda.agent.invention.replaying import remake
 from stitchcuda.agent.journal import JournalError, Made, Record, Run
 from stitchcuda.agent.loop import reason_of
-from stitchcuda.agent.machinery import real_machinery
+from stitchcuda.agent.machinery import real_machinery, static_analyser
+from stitchcuda.agent.model.transcript import TranscriptError
 from stitchcuda.agent.outcome import Stop, why_lacking
 from stitchcuda.agent.proposing import declared_of
+from stitchcuda.agent.roles.templates import TemplateError, user_folder
 from stitchcuda.agent.stitching import CannotStart, Request
+from stitchcuda.agent.transforms import TRANSFORMS
 from stitchcuda.agent.versions import MissingParents, UnitError
 from stitchcuda.analysis.contract.jsonread import SchemaError
 from stitchcuda.analysis.contract.types import contract_from_json
@@ -59,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     """0: done, 1: the choice was rejected, or a replayed version differs, 2: it could not be done."""
     try:
         return _ACTIONS[arguments.action](arguments)
-    except (JournalError, UnitError, CannotStart) as error:
+    except (JournalError, UnitError, CannotStart, TemplateError, TranscriptError) as error:
         raise CannotRun(str(error)) from None
 
 
@@ -157,14 +161,30 @@ def _revert(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     record = journal.find(arguments.run)
     done = journal.replay(record)
-    same = not any(r.differing for r in done)
+    decisions = None
+    if journal.invention(record) is not None:
+        decisions = remake(record, static_analyser(), TRANSFORMS, user_folder())
+    same = not any(r.differing for r in done) and (decisions is None or not decisions.difference)
     if arguments.format == "json":
         rows = [{"units": list(r.made.units), "digest": r.made.digest, "differing": list(r.differing)} for r in done]
-        print(json.dumps({"schema": 1, "run": record.name, "same": same, "versions": rows}, indent=2))
+        value = {"schema": 1, "run": record.name, "same": same, "versions": rows, "decisions": None}
+        if decisions is not None:
+            value["decisions"] = {
+                "same": decisions.decisions,
+                "difference": decisions.difference,
+                "reworded": list(decisions.reworded),
+            }
+        print(json.dumps(value, indent=2))
         return 0 if same else 1
     for r in done:
         what = f"differs in {', '.join(r.differing)}" if r.differing else "same bytes"
         print(f"{r.made.digest}  units: {len(r.made.units)}  {what}")
+    if decisions is not None:
+        print(f"decisions of the model's part: {decisions.decisions} as recorded")
+        if decisions.difference:
+            print(f"differs: {decisions.difference}")
+        if decisions.reworded:
+            print(f"requests that are worded otherwise now: {len(decisions.reworded)}")
     print(f"versions made again: {len(done)}, from {record.folder}", file=sys.stderr)
     return 0 if same else 1
 
