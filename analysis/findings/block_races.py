@@ -11,7 +11,7 @@ from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
 from stitchcuda.analysis.kernel.divergence import Why, divergences
 from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
-from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, walk_again
+from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, with_barriers
 from stitchcuda.analysis.program.ir import Site, Span
 
 _VERB = {Mode.READ: "reads", Mode.WRITE: "writes", Mode.ATOMIC: "updates", Mode.ASYNC_WRITE: "copies into"}
@@ -237,7 +237,7 @@ def _mended(
         tried.add(place)
         if len(tried) > _TRIES:
             return None
-        again = walk_again(given.program, traces, trace, given.sources, put | {(place.function, place.span)})
+        again = with_barriers(trace, put | {(place.function, place.span)})
         if _missed(again) - missed:
             continue
         after = conflicts(again)

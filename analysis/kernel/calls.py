@@ -195,9 +195,10 @@ class Calls(GroupCalls, ABC):
 
     def _quiet_locations(self, node: ir.Expr) -> tuple[Location, ...]:
         """Without the accesses: they were recorded when the argument's value was taken."""
-        before, held = len(self.events), dict(self._written)
+        before, marks, held = len(self.events), len(self.marks), dict(self._written)
         found = self.locations(node) if isinstance(node, ir.Name | ir.Member | ir.Index | ir.Deref) else ()
         del self.events[before:]
+        del self.marks[marks:]
         self._written = held
         return found
 

@@ -6,12 +6,11 @@ orders them. `warp_only` tells that all witnesses found for two sites lie in one
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from math import gcd
-from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED
+from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints, Owners, crossing, merge
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -20,6 +19,7 @@ from stitchcuda.analysis.kernel.model import (
     Buffer,
     Guard,
     KernelTrace,
+    Mark,
     Memory,
     Mode,
     Uniformity,
@@ -27,7 +27,6 @@ from stitchcuda.analysis.kernel.model import (
 from stitchcuda.analysis.program.ir import Site
 
 SEPARATING = frozenset({BarrierKind.BLOCK, BarrierKind.NAMED, BarrierKind.GRID, BarrierKind.CLUSTER})
-Cell: TypeAlias = object
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +49,69 @@ class _Seen:
 
     writes: list[tuple[Access, int]] = field(default_factory=list)
     reads: list[tuple[Access, int]] = field(default_factory=list)
+    known: int = 0  # how much of the memory's log this tells of
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What was done to one array since the last barrier. Most accesses are of cells that no other lane has touched: the
+    tables of owners show that at once, and what was done to a cell is looked up only where lanes meet."""
+
+    log: list[tuple[Access, Footprint]] = field(default_factory=list)
+    written: Owners = field(default_factory=dict)
+    updated: Owners = field(default_factory=dict)  # by atomics
+    read: Owners = field(default_factory=dict)
+    seen: dict[Cell, _Seen] = field(default_factory=dict)
+
+    def shared(self, owners: Owners, mode: Mode) -> set[Cell]:
+        """The cells of an access that other lanes have touched, in a way that asks for order."""
+        cells = crossing(owners, self.written)
+        if mode is not Mode.ATOMIC:
+            cells |= crossing(owners, self.updated)
+        if mode is not Mode.READ:
+            cells |= crossing(owners, self.read)
+        return cells
+
+    def add(self, access: Access, footprint: Footprint) -> None:
+        self.log.append((access, footprint))
+        table = self.updated if access.mode is Mode.ATOMIC else self.read if access.mode is Mode.READ else self.written
+        merge(table, footprint.owners)
+
+    def at(self, cell: Cell) -> _Seen:
+        seen = self.seen.get(cell)
+        if seen is None:
+            seen = self.seen[cell] = _Seen()
+        for access, footprint in self.log[seen.known :]:
+            if cell in footprint.owners:
+                kept = seen.reads if access.mode is Mode.READ else seen.writes
+                for lane in footprint.lanes_at(cell):
+                    _keep(kept, access, lane)
+        seen.known = len(self.log)
+        return seen
+
+
+@dataclass(slots=True)
+class _Best:
+    """The conflict of two sites that is kept."""
+
+    conflict: Conflict | None = None
+
+
+@dataclass(slots=True)
+class _Pair:
+    """Two accesses of which lanes meet."""
+
+    best: _Best
+    done: bool  # nothing more is to be learnt of it
+    asked: bool = False  # whether `barred` and what follows is known
+    barred: bool = False
+    equal: tuple[Form, ...] = ()
+    own: int = 0  # lanes that read what they have written themselves
+    meetings: tuple[Barrier, ...] = ()
 
 
 _last: list[tuple[KernelTrace, list[Conflict]]] = []  # of the kernel at hand: several rules ask
+_footprints: list[tuple[tuple[Mark, ...], Footprints]] = []  # traces with barriers put in share them
 
 
 def conflicts(trace: KernelTrace) -> list[Conflict]:
@@ -60,25 +119,35 @@ def conflicts(trace: KernelTrace) -> list[Conflict]:
     for known, found in _last:
         if known is trace:
             return found
-    found = _Search(trace).run()
+    found = _Search(trace, _footprints_of(trace)).run()
     _last.append((trace, found))
     del _last[:-4]
     return found
 
 
+def _footprints_of(trace: KernelTrace) -> Footprints:
+    for marks, known in _footprints:
+        if marks is trace.marks:
+            return known
+    made = Footprints(trace)
+    _footprints.append((trace.marks, made))
+    del _footprints[:-2]
+    return made
+
+
 class _Search:
-    def __init__(self, trace: KernelTrace) -> None:
+    def __init__(self, trace: KernelTrace, footprints: Footprints) -> None:
         self.trace = trace
+        self.footprints = footprints
         self.barriers: list[Barrier] = []  # that separate the block, since all was forgotten
         self.meetings: list[Barrier] = []  # of warps
-        self.cells: dict[tuple[Buffer, str], dict[Cell, _Seen]] = {}
-        self.recent: dict[tuple[Buffer, str], list[Access]] = {}  # for accesses whose index is not known
-        self.found: dict[tuple[Site, Site, Mode], Conflict] = {}
-        self.granule = _granules(trace)
+        self.memory: dict[tuple[Buffer, str], _Contents] = {}
+        self.loose: dict[tuple[Buffer, str], list[Access]] = {}  # whose index is not known
+        self.exact: dict[tuple[Buffer, str], list[Access]] = {}
+        self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
+        self.found: list[_Best] = []
         self.repeated: set[tuple[Site, Form, int]] = set()
         self.pending: list[Access] = []
-        self.apart: dict[tuple[int, int], bool | None] = {}
-        self.finished: set[tuple[int, int]] = set()  # pairs of events of which nothing more is to be learnt
 
     def run(self) -> list[Conflict]:
         commits = 0
@@ -88,7 +157,7 @@ class _Search:
                     continue
                 if event.mode is Mode.ASYNC_WRITE:
                     self.pending.append(event)
-                self._access(event, event.mode)
+                self._access(event)
             elif event.kind in SEPARATING:
                 self._barrier(event)
             elif event.kind in (BarrierKind.WARP, BarrierKind.COLLECTIVE, BarrierKind.FENCE):
@@ -97,15 +166,16 @@ class _Search:
                 commits += 1
             elif event.kind is BarrierKind.WAIT:
                 self._waited(event, commits)
-        return list(self.found.values())
+        return [best.conflict for best in self.found if best.conflict is not None]
 
     def _barrier(self, event: Barrier) -> None:
         self.repeated.clear()
         if not event.guards:
             self.barriers.clear()
             self.meetings.clear()
-            self.cells.clear()
-            self.recent.clear()
+            self.memory.clear()
+            self.loose.clear()
+            self.exact.clear()
             if event.kind is BarrierKind.NAMED:
                 self.pending.clear()
         else:
@@ -113,19 +183,23 @@ class _Search:
 
     def _waited(self, wait: Barrier, commits: int) -> None:
         """The copies that are complete now are writes of this moment: a barrier before it does not publish them."""
-        done: list[Access] = []
         left: list[Access] = []
         for access in self.pending:
-            (done if completed(access, wait, commits) else left).append(access)
+            if not completed(access, wait, commits):
+                left.append(access)
+            else:
+                self._contents(access).add(access, self.footprints.of(access))
         self.pending = left
-        for access in done:
-            self._remember(access, wait.at)
+
+    def _contents(self, access: Access) -> _Contents:
+        return self.memory.setdefault((access.buffer, access.field), _Contents())
 
     # ----------------------------------------------------------------------------------------------------------- accesses
 
-    def _access(self, event: Access, mode: Mode) -> None:
-        key = (event.site, event.offset, event.lanes)
+    def _access(self, event: Access) -> None:
+        mode = event.mode
         if mode is Mode.READ:
+            key = (event.site, event.offset, event.lanes)
             if key in self.repeated:
                 return
             self.repeated.add(key)
@@ -133,122 +207,125 @@ class _Search:
             self.repeated.clear()
         buffer = (event.buffer, event.field)
         if event.offset.unknown:
-            self._wild(event, buffer)
+            for earlier in self.exact.get(buffer, ()):
+                self._one_loose(earlier, event)
+            self.loose.setdefault(buffer, []).append(event)
             return
-        cells = self.cells.setdefault(buffer, {})
-        pairs = list(self._cells(event))
-        reading, at, finished = mode is Mode.READ, event.at, self.finished
-        for cell, lane in pairs:
-            seen = cells.get(cell)
-            if seen is None:
-                cells[cell] = _Seen()
-                continue
-            for earlier, other in seen.writes:
-                if other != lane and (earlier.at, at) not in finished:
-                    self._met(earlier, event, other, lane)
-            if not reading:
-                for earlier, other in seen.reads:
-                    if other != lane and (earlier.at, at) not in finished:
-                        self._met(earlier, event, other, lane)
+        contents = self.memory.get(buffer)
+        if contents is None:
+            contents = self.memory[buffer] = _Contents()
+        footprint = self.footprints.of(event)
+        meeting = contents.shared(footprint.owners, mode)
+        if meeting:
+            self._meet(event, footprint, contents, meeting)
         if mode is not Mode.ASYNC_WRITE:
-            for cell, lane in pairs:
-                seen = cells[cell]
-                _keep(seen.reads if reading else seen.writes, event, lane)
-        if self.recent.get(buffer):
-            self._against_wild(event, buffer)
-        self.recent.setdefault(buffer, []).append(event)
+            contents.add(event, footprint)
+        for earlier in self.loose.get(buffer, ()):
+            self._one_loose(earlier, event)
+        self.exact.setdefault(buffer, []).append(event)
 
-    def _remember(self, event: Access, at: int) -> None:
-        cells = self.cells.setdefault((event.buffer, event.field), {})
-        for cell, lane in self._cells(event):
-            _keep(cells.setdefault(cell, _Seen()).writes, event, lane)
+    def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: set[Cell]) -> None:
+        pairs: dict[int, _Pair] = {}
+        reading = event.mode is Mode.READ
+        for cell, lane in zip(footprint.cells, footprint.lanes, strict=True):
+            if cell not in cells:
+                continue
+            seen = contents.at(cell)
+            for kept in (seen.writes,) if reading else (seen.writes, seen.reads):
+                for earlier, other in kept:
+                    if other == lane:
+                        continue
+                    pair = pairs.get(earlier.at)
+                    if pair is None:
+                        pair = pairs[earlier.at] = self._pair(earlier, event)
+                    if not pair.done:
+                        self._met(pair, earlier, event, other, lane, sure=True)
 
-    def _cells(self, event: Access) -> Iterator[tuple[Cell, int]]:
-        lanes = lanes_of(event.lanes)
-        exact = event.offset.exact
-        grain = self.granule.get(event.buffer, 0)
-        if exact is None or not grain or event.size is None:
-            return ((event.offset.at(lane), lane) for lane in lanes)
-        first = [exact // grain] * len(lanes) if isinstance(exact, int) else [exact[lane] // grain for lane in lanes]
-        if event.size == grain:
-            return zip(first, lanes, strict=True)
-        steps = range(event.size // grain)
-        return ((start + step, lane) for start, lane in zip(first, lanes, strict=True) for step in steps)
-
-    def _wild(self, event: Access, buffer: tuple[Buffer, str]) -> None:
+    def _one_loose(self, earlier: Access, later: Access) -> None:
         """An index that is loaded may be any: it meets what other lanes did to the array since the last barrier."""
-        for earlier in self.recent.get(buffer, ()):
-            self._one_wild(earlier, event)
-        self.recent.setdefault(buffer, []).append(event)
-
-    def _against_wild(self, event: Access, buffer: tuple[Buffer, str]) -> None:
-        for earlier in self.recent[buffer]:
-            if earlier.offset.unknown:
-                self._one_wild(earlier, event)
-
-    def _one_wild(self, earlier: Access, later: Access) -> None:
         modes = {earlier.mode, later.mode}
         if modes == {Mode.READ} or modes == {Mode.ATOMIC} or Mode.READ not in modes and Mode.ATOMIC not in modes:
-            return
-        if earlier.offset.unknown and later.offset.unknown:
             return
         for access in (earlier, later):
             if access.offset.unknown and not _anywhere(access):
                 return
         first = lanes_of(earlier.lanes)[0]
-        others = [k for k in lanes_of(later.lanes) if k != first]
-        if not others:
-            return
+        others = lanes_of(later.lanes)
         lane = others[-1]
-        self._met(earlier, later, first, lane, sure=False)
+        if lane == first:
+            if len(others) == 1:
+                return
+            lane = others[-2]
+        self._met(self._pair(earlier, later), earlier, later, first, lane, sure=False)
 
     # ---------------------------------------------------------------------------------------------------------- conflicts
 
-    def _met(self, earlier: Access, later: Access, first: int, second: int, *, sure: bool = True) -> None:
-        pair = (earlier.at, later.at)
-        if earlier.at == later.at or earlier.mode is Mode.ATOMIC and later.mode is Mode.ATOMIC:
-            self.finished.add(pair)
+    def _pair(self, earlier: Access, later: Access) -> _Pair:
+        same = self.best.setdefault((later.site, later.mode), {})
+        best = same.get(earlier.site)
+        if best is None:
+            best = same[earlier.site] = _Best()
+        atomic = earlier.mode is Mode.ATOMIC and later.mode is Mode.ATOMIC
+        return _Pair(best, earlier.at == later.at or atomic)
+
+    def _met(self, pair: _Pair, earlier: Access, later: Access, first: int, second: int, *, sure: bool) -> None:
+        if pair.done:
             return
-        key = (earlier.site, later.site, later.mode)
         within = first // WARP == second // WARP
-        known = self.found.get(key)
+        known = pair.best.conflict
         if known is not None and not known.barred and known.sure >= sure and (not known.warp_only or within):
             if not within or not known.warp_only:
-                self.finished.add(pair)
+                pair.done = True
             return
-        if pair not in self.apart:
-            self.apart[pair] = self._apart(earlier, later)
-        barred = self.apart[pair]
-        if barred is None:
-            self.finished.add(pair)
-            return
-        if _one_lane(earlier, later, first, second) or _own_value(earlier, later, second):
+        if not pair.asked:
+            self._ask(pair, earlier, later)
+            if pair.done:
+                return
+        if pair.own >> second & 1 or any(e.at(first) != e.at(second) for e in pair.equal):
             return
         collective = False
         if within:
-            for meeting in self.meetings:
-                if earlier.at < meeting.at < later.at and _meets(meeting, first, second):
+            for meeting in pair.meetings:
+                if _meets(meeting, first, second):
                     if meeting.kind is BarrierKind.WARP:
                         return
                     collective = True
-        if known is not None and known.barred < barred:
+        if known is not None and known.barred < pair.barred:
             return
-        self.found[key] = Conflict(earlier, later, (first, second), within, sure, barred, collective)
+        if known is None:
+            self.found.append(pair.best)
+        pair.best.conflict = Conflict(earlier, later, (first, second), within, sure, pair.barred, collective)
+
+    def _ask(self, pair: _Pair, earlier: Access, later: Access) -> None:
+        pair.asked = True
+        barred = self._apart(earlier, later)
+        if barred is None:
+            pair.done = True
+            return
+        pair.barred = barred
+        pair.equal = _one_lane(earlier, later)
+        pair.own = earlier.lanes if _own_value(earlier, later) else 0
+        pair.meetings = tuple([m for m in self.meetings if earlier.at < m.at < later.at])
 
     def _apart(self, earlier: Access, later: Access) -> bool | None:
         """None: the paths exclude each other, or a barrier stands between them. Else whether one may stand there."""
         if exclusive(earlier.guards, later.guards):
             return None
-        barred = False
-        for barrier in reversed(self.barriers):
-            if barrier.at < earlier.at:
-                break
-            if barrier.at < later.at:
-                answer = _stands(barrier, earlier, later)
-                if answer is True:
-                    return None
-                barred = barred or answer is None
-        return barred
+        return apart(self.barriers, earlier, later)
+
+
+def apart(barriers: Sequence[Barrier], earlier: Access, later: Access) -> bool | None:
+    """None: one of these barriers, which are in order, stands between two accesses. Else whether one may stand there."""
+    barred = False
+    for barrier in reversed(barriers):
+        if barrier.at <= earlier.at:  # one that was put in has the number of what follows it
+            break
+        if barrier.at <= later.at:
+            answer = _stands(barrier, earlier, later)
+            if answer is True:
+                return None
+            barred = barred or answer is None
+    return barred
 
 
 def completed(access: Access, wait: Barrier, commits: int) -> bool:
@@ -289,17 +366,14 @@ def _stands(barrier: Barrier, earlier: Access, later: Access) -> bool | None:
     return False if exclusive(barrier.guards, given) else None
 
 
-def _one_lane(earlier: Access, later: Access, first: int, second: int) -> bool:
-    """Both stand under one equality, `t == k`, that no two lanes meet."""
+def _one_lane(earlier: Access, later: Access) -> tuple[Form, ...]:
+    """Equalities under which both stand, `t == k`, and that only lanes meet in which these numbers are the same."""
     wanted = {g.key: g.equal for g in earlier.guards if g.equal is not None and g.holds}
-    for guard in later.guards:
-        equal = wanted.get(guard.key) if guard.holds else None
-        if equal is not None and not equal.unknown and equal.at(first) != equal.at(second):
-            return True
-    return False
+    found = (wanted.get(guard.key) if guard.holds else None for guard in later.guards)
+    return tuple(equal for equal in found if equal is not None and not equal.unknown)
 
 
-def _own_value(earlier: Access, later: Access, second: int) -> bool:
+def _own_value(earlier: Access, later: Access) -> bool:
     """All threads write the same number to one place: who reads it afterwards reads what it has written itself."""
     return (
         later.mode is Mode.READ
@@ -307,7 +381,6 @@ def _own_value(earlier: Access, later: Access, second: int) -> bool:
         and earlier.value is not None
         and earlier.value.same_on(earlier.lanes)
         and earlier.offset.same_on(earlier.lanes)
-        and bool(earlier.lanes >> second & 1)
     )
 
 
@@ -344,22 +417,3 @@ def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:
         kept.append((event, lane))
     elif kept[-1][1] // WARP == kept[-2][1] // WARP != lane // WARP:
         kept[-1] = (event, lane)
-
-
-def _granules(trace: KernelTrace) -> dict[Buffer, int]:
-    """The largest unit in which all accesses of a buffer can be counted; none when a size is not known."""
-    out: dict[Buffer, int] = {}
-    for access in trace.accesses:
-        if access.buffer.memory is not Memory.SHARED or out.get(access.buffer) == 0:
-            continue
-        grain = out.get(access.buffer, access.size or 0)
-        if not access.size:
-            out[access.buffer] = 0
-            continue
-        grain = gcd(grain, access.size)
-        exact = access.offset.exact
-        if exact is not None:
-            for value in (exact,) if isinstance(exact, int) else exact[:64]:
-                grain = gcd(grain, value)
-        out[access.buffer] = grain
-    return {b: (max(0, g)) for b, g in out.items()}

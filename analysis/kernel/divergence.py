@@ -35,8 +35,8 @@ def divergences(trace: KernelTrace) -> list[Divergence]:
     barriers = [b for b in trace.barriers if b.kind in _OF_THE_BLOCK]
     full = (1 << trace.block.threads) - 1
     found: dict[object, Divergence] = {}
-    for barrier in barriers:
-        one = _of(barrier, barriers, full, trace)
+    for position, barrier in enumerate(barriers):
+        one = _of(position, barriers, full, trace)
         if one is None:
             continue
         known = found.get(barrier.site)
@@ -49,11 +49,12 @@ def _rank(one: Divergence) -> int:
     return list(Why).index(one.why) + (10 if one.elsewhere else 0)
 
 
-def _of(barrier: Barrier, barriers: list[Barrier], full: int, trace: KernelTrace) -> Divergence | None:
+def _of(position: int, barriers: list[Barrier], full: int, trace: KernelTrace) -> Divergence | None:
+    barrier = barriers[position]
     missing = barrier.alive & ~barrier.lanes
     if missing:
         elsewhere = any(b.lanes & barrier.lanes == 0 and b.lanes & missing == missing for b in barriers)
-        ends = not any(b.at > barrier.at and b.lanes & missing for b in barriers)
+        ends = not any(b.lanes & missing for b in barriers[position + 1 :])
         return Divergence(barrier, Why.LANES, None, elsewhere, bool(barrier.loops), ends)
     varying = [g for g in barrier.guards if g.uniformity is not Uniformity.BLOCK and g.leaves != "return"]
     if varying:
@@ -81,4 +82,5 @@ def _passers_end(barrier: Barrier, varying: list[Guard], trace: KernelTrace) -> 
     sites = {g.site for g in varying}
     if any(g.leaves for g in varying):
         return False
-    return all(sites <= {g.site for g in event.guards} for event in trace.events[barrier.at + 1 :])
+    after = trace.events.index(barrier, barrier.at) + 1
+    return all(sites <= {g.site for g in event.guards} for event in trace.events[after:])

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from stitchcuda.analysis.kernel.lanes import Form
-from stitchcuda.analysis.program.ir import Site
+from stitchcuda.analysis.program.ir import Function, Site, Span
 
 Mask: TypeAlias = int  # a set of lanes: bit k is the lane with linear thread index k
 UNKNOWN_ROUNDS = 2  # how often a loop is walked whose end is not known
@@ -155,6 +155,21 @@ class Barrier:
 Event: TypeAlias = Access | Barrier
 
 
+class Mark(NamedTuple):
+    """The walk comes to a statement: `at` is the position of the next event. What else there is says what a barrier right
+    before the statement would be."""
+
+    at: int
+    function: Function
+    span: Span
+    lanes: Mask
+    alive: Mask
+    guards: tuple[Guard, ...]
+    calls: tuple[Site, ...]
+    loops: tuple[tuple[Site, int], ...]
+    left_early: bool
+
+
 @dataclass(frozen=True, slots=True)
 class BlockShape:
     """Threads of a block. `known` says why it is taken: "launch" (every launch that is seen), "bounds"
@@ -183,6 +198,7 @@ class KernelTrace:
     outside: bool = False  # a shared array was indexed beyond its size: this shape of the block is not the real one
     # what the trace was computed from: device functions with their digests, and names with what they meant
     functions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    marks: tuple[Mark, ...] = field(default=(), compare=False, repr=False)
     lookups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
 
     @property

@@ -16,6 +16,7 @@ from stitchcuda.analysis.kernel.model import (
     Buffer,
     Event,
     Guard,
+    Mark,
     Mask,
     Memory,
     Mode,
@@ -97,7 +98,7 @@ class BlockState:
         self.looping = False  # the condition of a loop is being looked at
         self.outside = False
         self.left_early = False
-        self.barrier_before: frozenset[tuple[str, ir.Span]] = frozenset()  # statements, by their function
+        self.marks: list[Mark] = []
         self.commits = 0
         self._steps = 0
         self._weight = 1 + self.width // 512
@@ -236,6 +237,22 @@ class BlockState:
         self.events.append(event)
         if kind is BarrierKind.COMMIT:
             self.commits += 1
+
+    def mark(self, span: ir.Span) -> None:
+        """Remembers who gets to a statement, and when."""
+        self.marks.append(
+            Mark(
+                len(self.events),
+                self.frames[-1].function,
+                span,
+                self.active,
+                self.full & ~self.frames[0].exits.done,
+                tuple(self.guards),
+                tuple(self.calls),
+                tuple(self.loops),
+                self.left_early,
+            )
+        )
 
     # ------------------------------------------------------------------------------------------------ local variables
 

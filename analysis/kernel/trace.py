@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.kernel.lanes import Form, number
 from stitchcuda.analysis.kernel.launches import Constants, KernelLaunch, launches_of
-from stitchcuda.analysis.kernel.model import BlockShape, KernelTrace
+from stitchcuda.analysis.kernel.model import Barrier, BarrierKind, BlockShape, Event, KernelTrace
 from stitchcuda.analysis.kernel.walk import KernelWalk
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
-from stitchcuda.analysis.program.ir import Function, Program, Span
+from stitchcuda.analysis.program.ir import Function, Program, Site, Span
 
 MAX_THREADS = 1024
 MAX_SHAPES = 3
@@ -41,16 +41,31 @@ def kernel_traces(program: Program, kernel: str, sources: Mapping[str, bytes]) -
 _last: tuple[Program, str, KernelTraces] | None = None
 
 
-def walk_again(
-    program: Program,
-    traces: KernelTraces,
-    trace: KernelTrace,
-    sources: Mapping[str, bytes],
-    before: frozenset[tuple[str, Span]],
-) -> KernelTrace:
-    """The same walk with a block barrier before each of these statements of the kernel and its device functions."""
-    binding = next((b for s, b in _cases(program, traces.function, traces.launches)[0] if s == trace.block), {})
-    return _walked(program, traces.function, sources, trace.block, binding, before, traces.launches)
+def with_barriers(trace: KernelTrace, before: Collection[tuple[str, Span]]) -> KernelTrace:
+    """The same walk with a block barrier before each of these statements of the kernel and its device functions. Events
+    keep their positions: `at` of a barrier that was put in is that of the event that follows it."""
+    events: list[Event] = []
+    done = 0
+    for mark in trace.marks:
+        if (mark.function.uid, mark.span) not in before:
+            continue
+        events += trace.events[done : mark.at]
+        done = mark.at
+        events.append(
+            Barrier(
+                mark.at,
+                Site(mark.function.uid, mark.function.path, mark.span),
+                BarrierKind.BLOCK,
+                "__syncthreads",
+                mark.lanes,
+                mark.alive,
+                mark.guards,
+                calls=mark.calls,
+                loops=mark.loops,
+                left_early=mark.left_early,
+            )
+        )
+    return replace(trace, events=(*events, *trace.events[done:]))
 
 
 def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) -> KernelTraces:
@@ -58,7 +73,7 @@ def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) 
     cases, fixed = _cases(program, function, launches)
     traces: list[KernelTrace] = []
     for shape, binding in cases:
-        trace = _walked(program, function, sources, shape, binding, frozenset(), launches)
+        trace = _walked(program, function, sources, shape, binding, launches)
         traces.append(trace)
         if not fixed and sum(not t.outside for t in traces) >= 2:
             break
@@ -76,11 +91,9 @@ def _walked(
     sources: Mapping[str, bytes],
     shape: BlockShape,
     binding: Binding,
-    before: frozenset[tuple[str, Span]],
     launches: tuple[KernelLaunch, ...],
 ) -> KernelTrace:
     walk = KernelWalk(program, sources, shape)
-    walk.barrier_before = before
     walk.given = _given(function, launches)
     walk.kernel(function, dict(binding))
     seen = walk.visited.union(*walk.lookups.values()) if walk.lookups else walk.visited
@@ -92,6 +105,7 @@ def _walked(
         function.has_error or any(program.functions[uid].has_error for uid in walk.visited),
         walk.uses_locks,
         walk.outside,
+        marks=tuple(walk.marks),
         functions=tuple((uid, program.functions[uid].digest) for uid in sorted(seen)),
         lookups=tuple(sorted(walk.lookups.items())),
     )

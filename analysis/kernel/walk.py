@@ -54,8 +54,7 @@ class KernelWalk(Calls):
         if not self.active:
             return
         self.step()
-        if self.barrier_before and (self.frame.function.uid, node.span) in self.barrier_before:
-            self.barrier(BarrierKind.BLOCK, "__syncthreads", node.span)
+        self.mark(node.span)
         match node:
             case ir.Declare():
                 self._declare(node)
