@@ -27,20 +27,30 @@ class Definition:
     space: Space
     types: tuple[str, ...]
     plain: bool = True
+    body: bool = True
+    member: bool = False
+    static: bool = False
 
     @property
     def shown(self) -> str:
         return f"{self.qualified}({', '.join(self.types)})"
 
 
-@lru_cache(maxsize=64)
 def definitions(text: bytes) -> tuple[Definition, ...]:
     """All functions that CUDA or C++ text defines, in order. Never raises."""
+    return tuple(d for d in _functions(text) if d.body)
+
+
+def prototypes(text: bytes) -> tuple[Definition, ...]:
+    """All functions that it only declares; the range ends before the semicolon or behind it."""
+    return tuple(d for d in _functions(text) if not d.body)
+
+
+@lru_cache(maxsize=64)
+def _functions(text: bytes) -> tuple[Definition, ...]:
     shift = len(MARK) if text.startswith(MARK) else 0
     found = []
     for function in cuda.lower_module("", text[shift:]).functions:
-        if function.body is None:
-            continue
         start, end = function.base + shift, function.base + function.span[1] + shift
         before = _EXTERN_C.search(text, max(0, start - 80), start)
         start = before.start() if before else start
