@@ -128,7 +128,7 @@ def check_before(budget: Budget, spent: Spent, input_tokens: int, prices: Prices
     else:
         affordable = math.inf if money >= 0 else 0.0
     if affordable < output:
-        output, short = int(affordable), "money"
+        output, short = int(max(affordable, 0)), "money"
     if output < SHORTEST_REPLY:
         raise BudgetSpent(
             short,

@@ -79,6 +79,8 @@ class Redactor:
         quoted = match["quoted"]
         value = quoted if quoted is not None else match["bare"]
         group = "quoted" if quoted is not None else "bare"
+        if match["comma"] and value.isalpha():  # a list of words
+            return match[0]
         if not _is_secret(match["option"] or match["name"], value, quoted is not None):
             return match[0]
         start, end = match.start(group) - match.start(), match.end(group) - match.start()
@@ -91,22 +93,23 @@ def speaks_of_secrets(name: str) -> bool:
     return _kind_of(name) != ""
 
 
-_PASSWORDS = {"password", "passwd", "pwd", "passphrase", "passcode"}
-_TOKENS = {"secret", "secrets", "token", "credential", "credentials", "apikey", "auth", "authtoken", "bearer"}
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode")
+_TOKENS = ("token", "secret", "apikey", "credential", "credentials")
+_WORDS = {"pwd": "password", "secrets": "token", "auth": "token", "bearer": "token"}
 _KEYS = {"api", "access", "private", "secret", "encryption", "signing", "account", "storage", "license", "ssh", "llm"}
+_NAMES = {*_PASSWORDS, *_TOKENS, *_WORDS}
 _NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def _kind_of(name: str) -> str:
     """ "password", "token", "key" or ""."""
     parts = [part.lower() for part in _NAME_PARTS.findall(name)]
-    if _PASSWORDS & set(parts):
+    kinds = {_WORDS.get(part, "") for part in parts}
+    if "password" in kinds or any(part.endswith(_PASSWORDS) for part in parts):  # also PGPASSWORD
         return "password"
-    if _TOKENS & set(parts):
+    if "token" in kinds or any(part.endswith(_TOKENS) for part in parts):
         return "token"
-    if any(word in _KEYS and after == "key" for word, after in pairwise(parts)):
-        return "key"
-    return ""
+    return "key" if any(word in _KEYS and after == "key" for word, after in pairwise(parts)) else ""
 
 
 def _worth_removing(value: str) -> bool:
@@ -125,17 +128,17 @@ def _forms(value: str) -> Iterable[str]:
 
 def _is_secret(name: str, value: str, quoted: bool) -> bool:
     kind = _kind_of(name)
-    if (
-        not kind
-        or REMOVED in value
-        or set(value) <= set("*x.<>")
-        or _PLACEHOLDER.fullmatch(value)
-        or _FORMAT.search(value)
-    ):
+    if not kind or _is_no_value(value):
         return False
     if kind == "password" and len(value) >= 4 and (quoted or name.isupper()):
         return True  # a bare word is a value where names are in capitals; in programs it is another variable
     return len(value) >= (8 if kind == "password" else 16) and _random(value, quoted) and _bits(value) >= 3.0
+
+
+def _is_no_value(value: str) -> bool:
+    if REMOVED in value or value.lower() in _NAMES or set(value) <= set("*x.<>"):
+        return True
+    return bool(_PLACEHOLDER.fullmatch(value) or _FORMAT.search(value))
 
 
 # A text that a program prints or fills in, an expression, something that is not the secret itself.
@@ -204,7 +207,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
     (
         "token",
         _token(
-            r"(?:AKIA|ASIA|AIDA|AROA)[0-9A-Z]{16}(?![0-9A-Za-z])"
+            r"(?:AKIA|ASIA|AIDA|AROA)[0-9A-Z]{16}"
             r"|gh[pousr]_[A-Za-z0-9]{30,}|github_pat_[A-Za-z0-9_]{30,}|gl(?:pat|dt|rt|cbt)-[A-Za-z0-9_-]{20,}"
             r"|xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{20,}"
             r"|(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,}|sk-[A-Za-z0-9_-]{20,}|nvapi-[A-Za-z0-9_-]{20,}"
@@ -219,7 +222,7 @@ _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
 # name = "value", "name": "value", ("NAME", "value"), NAME=value, --name value; the value stands on the same line
 _ASSIGNED = re.compile(
     r"(?:--(?P<option>[A-Za-z][A-Za-z0-9_-]{0,80})[ \t]{1,20}"
-    r"|(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,80})(?:['\"]?\]?[ \t]{0,20}(?::=|=>|[:=])|['\"][ \t]{0,20},)[ \t]{0,20})"
+    r"|(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,80})(?:['\"]?\]?[ \t]{0,20}(?::=|=>|[:=])|(?P<comma>['\"][ \t]{0,20},))[ \t]{0,20})"
     r"(?:[A-Za-z]{0,2}(?P<q>['\"])(?P<quoted>(?:(?!(?P=q))[^\n\\]|\\[^\n]){1,400})(?P=q)"
     r"|(?P<bare>[A-Za-z0-9_./+=~!@#$%^&*-]{4,400})(?=[\s'\";,]|$))"
 )
