@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from stitchcuda.analysis.findings.finding import KernelInput
 from stitchcuda.analysis.index.merge import EntryFindings
-from stitchcuda.analysis.kernel.launches import KernelLaunch, launches_of
+from stitchcuda.analysis.kernel.launches import KernelLaunch, LaunchesRead, launches_of, launches_read
 from stitchcuda.analysis.kernel.relevance import asks_nothing
 from stitchcuda.analysis.kernel.trace import kernel_traces
-from stitchcuda.analysis.program.ir import Program
+from stitchcuda.analysis.program.ir import Function, Program
 from stitchcuda.analysis.rules import KERNEL_RULES
 
 
@@ -23,6 +23,7 @@ class KernelFindings:
     digest: str
     declared: bytes  # of everything but bodies
     launches: tuple[KernelLaunch, ...] | None  # None: they do not matter
+    launches_read: LaunchesRead | None  # what they were read from
     functions: tuple[tuple[str, str], ...]  # device functions that it reaches, with their digests
     lookups: tuple[tuple[str, tuple[str, ...]], ...]  # names of functions, and what they meant
 
@@ -37,8 +38,14 @@ class KernelFindings:
                 uid in program.functions and program.functions[uid].digest == digest for uid, digest in self.functions
             )
             and all(program.by_name.get(name, ()) == uids for name, uids in self.lookups)
-            and (self.launches is None or launches_of(program, function) == self.launches)
+            and (self.launches is None or self._same_launches(program, function))
         )
+
+    def _same_launches(self, program: Program, function: Function) -> bool:
+        read = self.launches_read
+        if read is not None and read == launches_read(program, function):
+            return True
+        return launches_of(program, function) == self.launches
 
 
 def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes], declared: bytes) -> KernelFindings:
@@ -47,7 +54,7 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
     reached = asks_nothing(program, function)
     if reached is not None:
         nothing = EntryFindings((), frozenset())
-        return KernelFindings(nothing, function.digest, declared, None, reached.functions, reached.lookups)
+        return KernelFindings(nothing, function.digest, declared, None, None, reached.functions, reached.lookups)
     given = KernelInput(kernel, program, sources)
     found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
     walked = kernel_traces(program, kernel, sources)
@@ -58,6 +65,7 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
         function.digest,
         declared,
         walked.launches,
+        launches_read(program, function),
         tuple(sorted(functions)),
         tuple(sorted(lookups)),
     )

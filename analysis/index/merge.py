@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings.finding import RANK, Finding, Group, Rule
@@ -12,6 +12,8 @@ from stitchcuda.analysis.index.comments import Coverage, FileComments
 from stitchcuda.analysis.program.ir import Location, Program, Site
 from stitchcuda.analysis.rules import BY_CODE
 from stitchcuda.analysis.syntax.text import LineIndex
+
+_EVERY_PATH = frozenset(code for code, rule in BY_CODE.items() if isinstance(rule, Rule) and rule.every_path)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,17 +32,19 @@ def merge(
     best: dict[tuple[object, ...], Finding] = {}
     reports: Counter[tuple[str, Site]] = Counter()
     for entry in entries:
-        reports.update({(f.code, f.site) for f in entry.findings})
+        reports.update({(f.code, f.site) for f in entry.findings if f.code in _EVERY_PATH})
         for finding in entry.findings:
             key = (finding.code, finding.site, _other_side(finding))
             known = best.get(key)
             if known is None or RANK[known.confidence] < RANK[finding.confidence]:
                 best[key] = finding
-    kept = [
-        f for f in best.values() if not _needs_every_path(f) or reports[f.code, f.site] == _reached(entries, f.site)
-    ]
-    files = {path: _comments(path, sources[path]) for path in {f.site.path for f in kept} if path in sources}
-    files |= {path: _comments(path, text) for path, text in sources.items() if b"stitchcuda:" in text}
+    kept: Collection[Finding] = best.values()
+    if reports:
+        wanted = {site for _, site in reports}
+        reached = Counter(site for entry in entries for site in entry.sites & wanted)
+        kept = [f for f in kept if f.code not in _EVERY_PATH or reports[f.code, f.site] == reached[f.site]]
+    files = {path: _comments(path, text) for path, text in sources.items() if b"stitchcuda:" in text}
+    files = {path: file for path, file in files.items() if file.suppressions}
     for finding in best.values():
         if finding.site.path in files:
             file = files[finding.site.path]
@@ -65,15 +69,6 @@ def _edges(place: Location, lines: LineIndex) -> set[int]:
 
 def _comments(path: str, text: bytes) -> FileComments:
     return FileComments(path, text, suppressions(text, path), LineIndex.of(text))
-
-
-def _needs_every_path(finding: Finding) -> bool:
-    rule = BY_CODE.get(finding.code)
-    return isinstance(rule, Rule) and rule.every_path
-
-
-def _reached(entries: Sequence[EntryFindings], site: Site) -> int:
-    return sum(site in entry.sites for entry in entries)
 
 
 def _other_side(finding: Finding) -> Site | None:

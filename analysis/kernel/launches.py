@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
-from stitchcuda.analysis.program.ir import Function, Launch, Program, Site
+from stitchcuda.analysis.program.ir import Function, Launch, Program
 
 _HOPS = 2  # calls through which a constant is followed
 Dim = tuple[int | None, int | None, int | None]
@@ -17,7 +17,6 @@ Dim = tuple[int | None, int | None, int | None]
 class KernelLaunch:
     """One launch as written. What is not a constant in the launching function is None."""
 
-    site: Site
     block: Dim
     grid: Dim
     template: tuple[int | ir.TypeRef | None, ...]
@@ -30,23 +29,42 @@ class KernelLaunch:
 def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
     """The launches of a kernel that the program writes down, in host code of any file."""
     found = []
-    for uid in sorted(_launching(program).get(kernel.name, ())):
-        function = program.functions[uid]
-        if not _sees(program, function, kernel):
-            continue
-        nodes = _nodes(function)
+    for function in _launchers(program, kernel):
         constants = _constants_in(program, function)
-        for node in nodes:
+        for node in _nodes(function):
             if _kernel_name(node.kernel) == kernel.name:
-                found.append(_launch(constants, function, node))
+                found.append(_launch(constants, node))
     return tuple(found)
 
 
-def _launch(constants: Constants, function: Function, node: Launch) -> KernelLaunch:
+def launches_read(program: Program, kernel: Function) -> LaunchesRead | None:
+    """What `launches_of` looks at: while it stays the same and so do all declarations, so do the launches. None when it
+    holds a function that is known by no digest."""
+    seen: LaunchesRead = {}
+    waiting = [f.uid for f in _launchers(program, kernel)]
+    for _ in range(_HOPS + 2):
+        for uid in waiting:
+            digest = program.functions[uid].digest
+            if not digest:
+                return None
+            seen[uid] = (digest, program.callers.get(uid, frozenset()))
+        waiting = [caller for uid in waiting for caller in seen[uid][1] if caller not in seen]
+    return seen
+
+
+LaunchesRead = dict[str, tuple[str, frozenset[str]]]
+"""Functions that launch, and those that call them: their digests and callers by uid."""
+
+
+def _launchers(program: Program, kernel: Function) -> list[Function]:
+    functions = [program.functions[uid] for uid in sorted(_launching(program).get(kernel.name, ()))]
+    return [f for f in functions if _sees(program, f, kernel)]
+
+
+def _launch(constants: Constants, node: Launch) -> KernelLaunch:
     named = _stripped(node.kernel)
     template = named.template if isinstance(named, ir.Name) else ()
     return KernelLaunch(
-        Site(function.uid, function.path, node.span),
         constants.dim(node.block),
         constants.dim(node.grid),
         tuple(_template_argument(constants, t) for t in template),
@@ -101,17 +119,17 @@ def _nodes(function: Function) -> tuple[Launch, ...]:
 
 
 _by_kernel: tuple[Program, dict[str, set[str]]] | None = None
-_fixed: tuple[Program, dict[str, Constants]] | None = None
+_fixed: tuple[Program, dict[tuple[str, int], Constants]] | None = None
 
 
-def _constants_in(program: Program, function: Function) -> Constants:
+def _constants_in(program: Program, function: Function, hops: int = 0) -> Constants:
     """Several kernels are launched in one function: what is fixed there is looked up once."""
     global _fixed
     if _fixed is None or _fixed[0] is not program:
         _fixed = (program, {})
-    known = _fixed[1].get(function.uid)
+    known = _fixed[1].get((function.uid, hops))
     if known is None:
-        known = _fixed[1][function.uid] = Constants(program, function)
+        known = _fixed[1][function.uid, hops] = Constants(program, function, hops)
     return known
 
 
@@ -149,6 +167,7 @@ class Constants:
         self._locals: dict[str, list[ir.Declare]] = {}
         self._written: set[str] = set()
         self._depth = 0
+        self._given: dict[str, int | None] = {}  # what callers pass
         self._params = {param.name: k for k, param in enumerate(function.params)}
         if function.body is not None:
             for node in ir.walk(function.body):
@@ -221,12 +240,17 @@ class Constants:
 
     def _passed(self, name: str) -> int | None:
         """A parameter that every call gives the same constant."""
+        if name not in self._given:
+            self._given[name] = self._every_caller_gives(name)
+        return self._given[name]
+
+    def _every_caller_gives(self, name: str) -> int | None:
         values: set[int | None] = set()
         for uid in self._program.callers.get(self._function.uid, frozenset()):
             caller = self._program.functions[uid]
             if caller.body is None or self._hops > _HOPS:
                 return None
-            inner = Constants(self._program, caller, self._hops + 1)
+            inner = _constants_in(self._program, caller, self._hops + 1)
             for node in ir.walk(caller.body):
                 if not isinstance(node, ir.Call) or _kernel_name(node.callee) != self._function.name:
                     continue
