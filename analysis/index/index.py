@@ -1,16 +1,14 @@
 """Many files and their analysis: texts go in, findings come out, and what an edit did not touch is not done again.
 
 Three caches, all keyed by content: lowered functions (the frontend's `LoweringCache`), lowered files (by text and
-visible macros), and per entry its Timeline with findings (by the digests of every function it executed and by what the
-program declares). Nothing here reads a disk.
+visible macros; `shared.py` keeps them for all programs), and per entry its Timeline with findings (by the digests of
+every function it executed and by what the program declares). Nothing here reads a disk.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.finding import Finding, RuleInput
@@ -19,16 +17,23 @@ from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
 from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
 from stitchcuda.analysis.index.merge import EntryFindings, merge
+from stitchcuda.analysis.index.shared import (
+    SHARED,
+    LoweredFile,
+    Signatures,
+    SourceText,
+    digest_of,
+    is_python,
+    lowered_file,
+)
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program import cuda, cupy
-from stitchcuda.analysis.program.ir import Function, Module, Param, Problem, Program
+from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
-
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,12 +59,10 @@ class Analysis:
 
 @dataclass(slots=True)
 class _File:
-    text: bytes
-    digest: bytes
-    macros: dict[str, cuda.MacroDef]
-    includes: tuple[str, ...]
-    lowered_for: bytes = b""  # key of what `module` was lowered from
-    module: Module | None = None
+    source: SourceText
+    lowered_for: bytes = b""  # key of what `lowered` was made from
+    lowered: LoweredFile | None = None  # None: it cannot be lowered
+    signatures: Signatures = field(default_factory=dict)  # of what it was lowered to last
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,6 @@ class Index:
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
         self._kernels: dict[str, KernelFindings] = {}
-        self._shapes = _Shapes()
         self._shape = b""  # what `_entries` and `_digests` hold for
         self._digests: dict[str, str] = {}
         self._normal: dict[str, str] = {}
@@ -90,15 +92,12 @@ class Index:
 
     def put(self, path: str, text: bytes) -> None:
         """A file is new or has a new text."""
-        digest = hashlib.blake2b(text, digest_size=16).digest()
+        source = SHARED.source(path, text)
         known = self._files.get(path)
-        if known is not None and known.digest == digest:
-            return
-        if _is_python(path):
-            self._files[path] = _File(text, digest, {}, ())
-            return
-        includes = tuple(m.decode(errors="replace") for m in _INCLUDE.findall(text))
-        self._files[path] = _File(text, digest, cuda.collect_macros(text), includes)
+        if known is None:
+            self._files[path] = _File(source)
+        elif known.source.digest != source.digest:
+            known.source = source
 
     def drop(self, path: str) -> None:
         """A file is gone."""
@@ -120,8 +119,8 @@ class Index:
                 modules.append(module)
         program = link(modules)
         problems += program.problems
-        sources = {path: file.text for path, file in self._files.items()}
-        shape, declared = self._shapes.of(program)
+        sources = {path: file.source.text for path, file in self._files.items()}
+        shape, declared = self._shape_of(program)
         digests = {uid: f.digest for uid, f in program.functions.items()}
         changed = {uid for uid, digest in digests.items() if not digest or self._digests.get(uid) != digest}
         entries: dict[str, _Entry] = {}
@@ -166,39 +165,52 @@ class Index:
 
     def _module(self, path: str, problems: list[Problem]) -> Module | None:
         file = self._files[path]
-        macros = self._visible_macros(path)
-        key = _digest(file.digest, *(repr((n, m.params, m.body)).encode() for n, m in sorted(macros.items())))
-        if file.lowered_for == key:
-            return file.module
-        file.lowered_for = key
+        source = file.source
+        seen = [self._files[each].source for each in self._seen_from(path)]
+        key = digest_of(source.digest, *(each.defines for each in seen if each.defines))
+        if file.lowered_for != key:
+            file.lowered_for = key
+            file.lowered = SHARED.lowered(path, source, key)
+            if file.lowered is None:
+                file.lowered = self._lower(path, file, seen, problems)
+            if file.lowered is not None:
+                file.signatures = file.lowered.signatures
+        return file.lowered.module if file.lowered is not None else None
+
+    def _lower(self, path: str, file: _File, seen: Sequence[SourceText], problems: list[Problem]) -> LoweredFile | None:
+        source = file.source
         try:
-            if _is_python(path):
-                file.module = cupy.lower_module(path, file.text)
+            if is_python(path):
+                module = cupy.lower_module(path, source.text)
             else:
-                file.module = cuda.lower_module(path, file.text, macros=macros, cache=self._lowering)
+                macros: dict[str, cuda.MacroDef] = {}
+                for each in seen:
+                    macros.update(each.macros)
+                own = source.macros
+                module = cuda.lower_module(path, source.text, macros=macros, own=own, cache=self._lowering)
         except Exception as error:
             if self._strict:
                 raise
-            file.module = None
             problems.append(Problem(path, 0, f"internal error: {where(error)}", "the file is left out", internal=True))
-        return file.module
+            return None
+        made = lowered_file(file.lowered_for, module, file.signatures)
+        SHARED.keep(path, source, made)
+        return made
 
-    def _visible_macros(self, path: str) -> dict[str, cuda.MacroDef]:
-        """Macros of the files that a file includes, directly or not, and its own."""
-        macros: dict[str, cuda.MacroDef] = {}
+    def _seen_from(self, path: str) -> list[str]:
+        """The files that a file includes, directly or not, and itself, the nearest last: its definition of a macro wins."""
         waiting, seen = [path], {path}
         order: list[str] = []
         while waiting:
             current = waiting.pop()
             order.append(current)
-            for name in self._files[current].includes:
+            for name in self._files[current].source.includes:
                 target = self._included(current, name)
                 if target is not None and target not in seen:
                     seen.add(target)
                     waiting.append(target)
-        for current in reversed(order):  # the nearer definition wins
-            macros.update(self._files[current].macros)
-        return macros
+        order.reverse()
+        return order
 
     def _included(self, path: str, name: str) -> str | None:
         beside = _normal(os.path.join(os.path.dirname(path), name))
@@ -208,6 +220,15 @@ class Index:
         suffix = "/" + _normal(name).lstrip("./")
         matches = [p for p in self._by_name.get(last, ()) if f"/{_normal(p)}".endswith(suffix)]
         return matches[0] if len(matches) == 1 else None
+
+    def _shape_of(self, program: Program) -> tuple[bytes, bytes]:
+        """Digests of everything but function bodies: which functions there are, records, globals, constants, aliases. The
+        first one holds the kernels' and device functions' own digests, too: a kernel's effects are read without executing
+        it."""
+        files = (self._files[path].lowered for path in sorted(program.modules))
+        declared = digest_of(*(file.declared for file in files if file is not None))
+        device = sorted((uid, f.digest) for uid, f in program.functions.items() if f.space != "host")
+        return digest_of(declared, repr(device).encode(errors="surrogateescape")), declared
 
     # ------------------------------------------------------------------------------------------------------- one entry
 
@@ -255,56 +276,3 @@ def _internal(function: Function, sources: Mapping[str, bytes], error: Exception
 
 def _normal(path: str) -> str:
     return os.path.normpath(path).replace(os.sep, "/")
-
-
-def _is_python(path: str) -> bool:
-    return path.endswith((".py", ".pyi"))
-
-
-@dataclass(slots=True)
-class _Shapes:
-    """Digests of declarations, kept while the frontend hands out the same objects."""
-
-    signatures: dict[str, tuple[tuple[Param, ...], bytes]] = field(default_factory=dict)
-    modules: dict[str, tuple[Module, bytes]] = field(default_factory=dict)
-
-    def of(self, program: Program) -> tuple[bytes, bytes]:
-        """Everything but function bodies: which functions there are, records, globals, constants, aliases. The first
-        digest holds the kernels' and device functions' own digests, too: a kernel's effects are read without executing
-        it."""
-        hasher = hashlib.blake2b(digest_size=16)
-        device = hashlib.blake2b(digest_size=16)
-        self.signatures = {uid: self._signature(f) for uid, f in program.functions.items()}
-        for uid in sorted(program.functions):
-            function = program.functions[uid]
-            if function.space != "host":
-                device.update(f"{uid}|{function.digest}|".encode(errors="surrogateescape"))
-            hasher.update(f"{uid}|{function.body is None}|".encode(errors="surrogateescape"))
-            hasher.update(self.signatures[uid][1])
-        self.modules = {path: self._module(path, module) for path, module in program.modules.items()}
-        for path in sorted(self.modules):
-            hasher.update(self.modules[path][1])
-        declared = hasher.digest()
-        return _digest(declared, device.digest()), declared
-
-    def _signature(self, function: Function) -> tuple[tuple[Param, ...], bytes]:
-        known = self.signatures.get(function.uid)
-        if known is not None and known[0] is function.params:
-            return known
-        # Where they stand says nothing to others: who runs the function knows its own digest.
-        return function.params, _digest(repr([(p.name, p.type, p.default) for p in function.params]).encode())
-
-    def _module(self, path: str, module: Module) -> tuple[Module, bytes]:
-        known = self.modules.get(path)
-        if known is not None and known[0] is module:
-            return known
-        parts = (path, module.records, module.globals, module.constants, module.aliases, module.includes)
-        return module, _digest(repr(parts).encode())
-
-
-def _digest(*parts: bytes) -> bytes:
-    hasher = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        hasher.update(part)
-        hasher.update(b"\0")
-    return hasher.digest()

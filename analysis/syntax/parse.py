@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import tree_sitter_cuda
+from stitchcuda.analysis.syntax.differences import edited
 from tree_sitter import Language, Node, Parser, Tree
 
 CUDA = Language(tree_sitter_cuda.language())
@@ -39,10 +40,15 @@ def parse_tree(text: bytes) -> Tree:
     return _parser.parse(text)
 
 
-def parse_cuda(text: bytes) -> Syntax:
-    """Parse a whole file, masking where that gives a better tree."""
+def parse_cuda(text: bytes, before: Syntax | None = None) -> Syntax:
+    """Parse a whole file, masking where that gives a better tree. `before`: an earlier text of it without errors, of which
+    most is still there."""
     if not text.endswith(b"\n"):
         text += b"\n"  # a directive on an unfinished last line would count as an error
+    if before is not None and not before.masked:
+        tree = _parser.parse(text, edited(before.tree, before.text, text))
+        if not tree.root_node.has_error:  # what is made of errors depends on what was there before: start anew
+            return Syntax(text, tree)
     tree = _parser.parse(text)
     if not tree.root_node.has_error:
         return Syntax(text, tree)

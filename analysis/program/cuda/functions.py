@@ -77,7 +77,18 @@ class LoweringCache:
     by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
     by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
     tables: dict[str, tuple[Environment, int]] = field(default_factory=dict)
+    syntax: dict[str, Syntax | None] = field(default_factory=dict)  # of files that change, without errors
     misses: int = 0
+
+    def parse(self, path: str, text: bytes) -> Syntax:
+        """The syntax of a file. From its second text on the tree is kept for the next."""
+        again = path in self.syntax
+        made = parse_cuda(text, self.syntax.get(path))
+        if not again:
+            self.syntax[path] = None
+        elif not made.error_bytes and not made.masked:
+            self.syntax[path] = made
+        return made
 
     def table_id(self, path: str, environment: Environment) -> int:
         """A number that stands for the meaning of all names of a file, the same while nothing changes."""

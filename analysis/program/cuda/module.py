@@ -32,12 +32,14 @@ def lower_module(
     text: bytes,
     *,
     macros: Mapping[str, MacroDef] | None = None,
+    own: Mapping[str, MacroDef] | None = None,
     cache: LoweringCache | None = None,
 ) -> Module:
-    """Lower one file. `macros` are definitions seen in headers; the file's own win. Never raises on broken code: what
-    could not be understood is `Opaque` and told in `Module.problems`."""
-    syntax = parse_cuda(text)
-    own = collect_macros(text)
+    """Lower one file. `macros` are definitions seen in headers; the file's own win (`own`, when they are collected
+    already). Never raises on broken code: what could not be understood is `Opaque` and told in `Module.problems`."""
+    syntax = cache.parse(path, text) if cache is not None else parse_cuda(text)
+    if own is None:
+        own = collect_macros(text)
     table = {**macros, **own} if macros else own
     scratch = Context(syntax.text, 0, Environment(table), Tally())
     found = outline(scratch, syntax.root)

@@ -1,0 +1,86 @@
+"""What is read and lowered once for all programs of a process."""
+
+import pytest
+from stitchcuda.analysis.index import Index, index
+from stitchcuda.analysis.index.shared import SharedFiles
+from stitchcuda.analysis.program import cuda
+from stitchcuda.analysis.program.ir import Module
+
+HEADER = b"#define CHECK(x) check(x)\nvoid check(int);\ninline void done(cudaStream_t s) { CHECK(cudaStreamSynchronize(s)); }\n"
+ONE = b'#include "shared.h"\nint main() { done(0); }\n'
+OTHER = b'#include "shared.h"\nint main() { cudaStream_t s; cudaStreamCreate(&s); done(s); }\n'
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of files that are lowered, in a process that has seen none yet."""
+    paths: list[str] = []
+    lower = cuda.lower_module
+
+    def noting(path: str, *args: object, **options: object) -> Module:
+        paths.append(path)
+        return lower(path, *args, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(index, "SHARED", SharedFiles())
+    monkeypatch.setattr(cuda, "lower_module", noting)
+    return paths
+
+
+def modules(files: dict[str, bytes]) -> dict[str, Module]:
+    made = Index(strict=True)
+    for path, text in files.items():
+        made.put(path, text)
+    return made.analyse().program.modules
+
+
+def test_a_header_of_two_programs_is_lowered_once(lowered: list[str]) -> None:
+    first = modules({"one.cu": ONE, "shared.h": HEADER})
+    second = modules({"other.cu": OTHER, "shared.h": HEADER})
+    assert lowered == ["one.cu", "shared.h", "other.cu"]
+    assert second["shared.h"] is first["shared.h"]
+
+
+def test_another_text_under_the_same_path_is_another_file(lowered: list[str]) -> None:
+    modules({"one.cu": ONE, "shared.h": HEADER})
+    second = modules({"one.cu": ONE, "shared.h": HEADER.replace(b"Stream", b"Event")})
+    assert second["shared.h"] == cuda.lower_module("shared.h", HEADER.replace(b"Stream", b"Event"))
+
+
+@pytest.mark.parametrize(
+    "other", [b"#define WAIT(s) cudaDeviceSynchronize()\n", b"#define WAIT(s...) cudaStreamSynchronize(s)\n"]
+)
+def test_macros_of_an_included_file_count(lowered: list[str], other: bytes) -> None:
+    header = b'#include "macros.h"\ninline void done(cudaStream_t s) { WAIT(s); }\n'
+    macros = b"#define WAIT(s) cudaStreamSynchronize(s)\n"
+    modules({"shared.h": header, "macros.h": macros})
+    second = modules({"shared.h": header, "macros.h": other})
+    assert lowered == ["shared.h", "macros.h", "shared.h", "macros.h"]
+    assert second["shared.h"] == cuda.lower_module("shared.h", header, macros=cuda.collect_macros(other))
+
+
+def test_an_edit_goes_on_from_a_file_that_another_program_lowered(lowered: list[str]) -> None:
+    modules({"one.cu": ONE, "shared.h": HEADER})
+    second = Index(strict=True)
+    second.put("other.cu", OTHER)
+    second.put("shared.h", HEADER)
+    second.analyse()
+    edited = HEADER.replace(b"done(cudaStream_t s)", b"done(cudaStream_t stream)").replace(b"(s)", b"(stream)")
+    second.put("shared.h", edited)
+    assert second.analyse().program.modules["shared.h"] == cuda.lower_module("shared.h", edited)
+
+
+def test_what_was_used_longest_ago_goes_first() -> None:
+    shared = SharedFiles(most_bytes=20)
+    kept = [shared.source(path, b"int x;\n\n\n") for path in ("a.h", "b.h")]
+    assert shared.source("a.h", b"int x;\n\n\n") is kept[0]
+    shared.source("c.h", b"int y;\n\n\n")
+    assert shared.source("a.h", b"int x;\n\n\n") is kept[0]
+    assert shared.source("b.h", b"int x;\n\n\n") is not kept[1]
+
+
+def test_a_path_counts_once() -> None:
+    shared = SharedFiles(most_bytes=20)
+    kept = shared.source("a.h", b"int a;\n\n\n")
+    for number in range(9):
+        shared.source("b.h", b"int b%d;\n\n" % number)
+    assert shared.source("a.h", b"int a;\n\n\n") is kept
