@@ -58,7 +58,19 @@ def _functions(text: bytes) -> tuple[Definition, ...]:
         name_start = function.base + function.name_span[0] + shift
         plain = b"{" in text[start:end] and text[name_start:end].startswith(function.name.split("(")[0][:1].encode())
         found.append(
-            Definition(function.name, function.qualified, start, end, name_start, function.space, types, plain)
+            Definition(
+                function.name,
+                function.qualified,
+                start,
+                end,
+                name_start,
+                function.space,
+                types,
+                plain,
+                body=function.body is not None,
+                member=bool(function.record),
+                static=function.static,
+            )
         )
     return tuple(found)
 
