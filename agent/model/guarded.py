@@ -38,6 +38,7 @@ class Guarded:
         try:
             reply = cleaned_reply(self._inner.ask(ask), self._redactor)
         except ModelError as error:
+            error.args = (self._redactor.text(str(error)),)  # an endpoint may say what it was sent
             self._write(ask, error, before)
             raise
         self._write(ask, reply, before)
