@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 from stitchcuda.agent import versions
@@ -80,7 +81,8 @@ class Measures(Protocol):
 class Parts:
     """`transforms` are tried again on top of a model's version. `sendable` leaves only what may be sent of texts by path, `hides`
     says whether something of a text was removed on its way to the model. `begin_round` raises BudgetSpent. `decided` hears
-    every step. `spent` is what the model cost so far, in words."""
+    every step. `spent` is what the model cost so far, in words. `home` is the program's folder
+    in the paths of verdicts; None: where it lies."""
 
     model: Model
     judge: Judge
@@ -97,6 +99,7 @@ class Parts:
     decided: Callable[[Decision], None] = lambda decision: None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     spent: Callable[[], str] = lambda: ""
+    home: Path | None = None
 
 
 def invent(start: Start, parts: Parts) -> Invented:
@@ -140,7 +143,8 @@ class _Run:
         self._known = changes_of(self.base, self.units, start.left_out)
         self.best = start.best
         self.at = self._standing(start.best.units if start.best else (), start.best.verdict if start.best else None)
-        self._draft: _Standing | None = None
+        self._new: Version | None = None  # to be judged
+        self._draft: _Standing | None = None  # judged, and to be repaired
         self._plan = Plan("")
         self._history: list[Attempt] = []
         self._last: tuple[Ask, Reply] | None = None
@@ -208,7 +212,7 @@ class _Run:
             return architect.ask(brief, templates)
         if state.phase is Phase.CODE or self._draft is None or self._draft.verdict is None:
             return coder.ask(brief, templates, self._plan, whole)
-        verdict = at_home(self._draft.verdict, self._start.baseline.folder)
+        verdict = at_home(self._draft.verdict, self._parts.home or self._start.baseline.folder)
         return repairer.ask(brief, templates, self._plan, verdict, whole)
 
     def _reply(self, ask: Ask, brief: Brief) -> tuple[Ask, Reply]:
@@ -254,15 +258,13 @@ class _Run:
         self._feedback = _REPEATED
         texts = self._with(edits)
         version = self._start.baseline.with_texts(texts)
-        self._draft = _Standing((), version, after, standing.analysis)
+        self._new = version
         return Written(version.digest), {}
 
     def _with(self, edits: Sequence[TextEdit]) -> Mapping[str, bytes]:
         """The texts of the best version with the edits made."""
-        return {**self.at.version.texts, **versions.edited(self._whole_texts(edits), edits)}
-
-    def _whole_texts(self, edits: Sequence[TextEdit]) -> Mapping[str, bytes]:
-        return read_base(self.at.version, sorted({e.path for e in edits}))
+        whole = read_base(self.at.version, sorted({e.path for e in edits}))
+        return {**self.at.version.texts, **versions.edited(whole, edits)}
 
     def _hidden(self, edits: Sequence[TextEdit], texts: Mapping[str, bytes]) -> str | None:
         """The file in which an edit touches what was removed on its way to the model, or writes what stood there instead."""
@@ -278,8 +280,8 @@ class _Run:
     # ---------------------------------------------------------------------------------------------------------- judging
 
     def _judge(self) -> _Step:
-        assert self._draft is not None
-        candidate = self._judged(self._as_unit(self._draft))
+        assert self._new is not None
+        candidate = self._judged(self._as_unit(self._new))
         self._draft = self._standing(candidate.units, candidate.verdict)
         final = candidate
         if equal_results(candidate.verdict):
@@ -313,9 +315,9 @@ class _Run:
         self._tell("shown", f"{shown.value}: {why}")
         return Judged(shown), {**detail, "why": why}
 
-    def _as_unit(self, draft: _Standing) -> tuple[str, ...]:
-        """The draft as a unit on top of the best version: the units of its version."""
-        edits = edits_between(self._whole_texts_of(draft.version), dict(draft.version.texts))
+    def _as_unit(self, version: Version) -> tuple[str, ...]:
+        """The version as a unit on top of the best one: the units that make it."""
+        edits = edits_between(read_base(self.at.version, sorted(version.texts)), version.texts)
         self.base.update(read_base(self._start.baseline, sorted({e.path for e in edits} - self.base.keys())))
         on = self.at.units
         unit = Unit(
@@ -330,9 +332,6 @@ class _Run:
         )
         self.units = versions.extend(self.base, self.units, [unit], on)
         return (*on, self.units[-1].id)
-
-    def _whole_texts_of(self, version: Version) -> dict[str, bytes]:
-        return read_base(self.at.version, sorted(version.texts))
 
     def _judged(self, units: tuple[str, ...]) -> Candidate:
         parts = self._parts

@@ -58,7 +58,8 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         raise JournalError(f"{record_.folder / journal.INVENTION}: cannot be read ({error})") from None
     texts = journal.all_texts(record_)
     with tempfile.TemporaryDirectory(prefix="stitchcuda-replay-") as folder:
-        baseline = Version(_written(Path(folder), texts, record_.root))
+        single = bool(record_.root.suffix) and record_.root.name in texts
+        baseline = Version(_written(Path(folder), texts, record_.root if single else None))
         try:
             start = _start(record_, recorded, contract, baseline, analyser)
         except ValueError as error:
@@ -68,7 +69,7 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         invented = invent(
             start,
             Parts(
-                model=Guarded(replaying, Redactor(environment={})),
+                model=Guarded(replaying, Redactor()),
                 judge=script,
                 measure=script.beside,
                 analyser=analyser,
@@ -81,12 +82,13 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
                 hides=script.hides,
                 decided=script.decided,
                 capabilities=recorded.capabilities,
+                home=record_.root.parent if single else record_.root,
             ),
         )
     return Remade(script.same, _difference(script, recorded, invented), tuple(replaying.differences))
 
 
-def _written(folder: Path, texts: Mapping[str, bytes], root: Path) -> Path:
+def _written(folder: Path, texts: Mapping[str, bytes], single: Path | None) -> Path:
     """The original tree, as far as it is kept: a folder, or one file with what it includes."""
     for path, text in texts.items():
         file = folder / path
@@ -94,7 +96,7 @@ def _written(folder: Path, texts: Mapping[str, bytes], root: Path) -> Path:
             raise JournalError(f"{path}: lies outside of the program's folder")
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(text)
-    return folder / root.name if root.suffix and root.name in texts else folder
+    return folder if single is None else folder / single.name
 
 
 def _start(record_: Record, recorded: Recorded, contract: Contract, baseline: Version, analyser: Analyser) -> Start:
