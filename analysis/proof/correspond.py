@@ -10,13 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.program.ir import Api, Expr, Function, Launch, Loop, Site, Span, Stmt, walk
+from stitchcuda.analysis.proof.additions import Item, Strange, compare_items, items
+from stitchcuda.analysis.proof.device_code import WORD, is_device
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Body, Piece, Token, align, split, tokens_of
 from stitchcuda.analysis.syntax.parse import parse_cuda
 from tree_sitter import Node
+
+Includes: TypeAlias = list[tuple[int, Token]]  # each with how much stands before it
 
 
 class Unlike(Exception):
@@ -66,6 +71,9 @@ class Correspondence:
     spans: dict[str, dict[Span, Span]] = field(default_factory=dict)
     includes: tuple[tuple[str, str, int], ...] = ()  # added: path, name as written, line
     swapped: list[ProofFinding] = field(default_factory=list)  # launches that name another variable
+    device: bool = False  # device code may change, and launches may be composed of others
+    values: set[str] = field(default_factory=set)  # constants and macros of another value
+    words: frozenset[str] = frozenset()  # all words of the original's text, when device code may change
 
     def site(self, site: Site) -> Site | None:
         """Where a site of the original is in the changed version; None: nowhere."""
@@ -119,7 +127,7 @@ class Trees:
 
     def of(self, path: str) -> tuple[Node, bytes]:
         if path not in self._roots:
-            syntax = parse_cuda(self._analysis.sources[path])
+            syntax = parse_cuda(self._analysis.sources.get(path, b""))  # a file of the other version: no text
             self._roots[path], self._texts[path] = syntax.root, syntax.text
         return self._roots[path], self._texts[path]
 
@@ -128,18 +136,22 @@ def line_of(analysis: Analysis, path: str, offset: int) -> int:
     return analysis.sources[path].count(b"\n", 0, offset) + 1
 
 
-def correspond(before: Analysis, after: Analysis) -> Correspondence:
-    """Raises `Unlike`."""
-    both = Correspondence(before, after)
-    if before.sources.keys() != after.sources.keys():
-        path = min(before.sources.keys() ^ after.sources.keys())
-        raise Unlike(ProofFinding("a file was added or removed", path, 1, path in before.sources))
+def correspond(before: Analysis, after: Analysis, *, device: bool = False) -> Correspondence:
+    """`device`: device code may change, and constants may have other values. Raises `Unlike`."""
+    both = Correspondence(before, after, device=device)
+    if device:
+        both.words = frozenset(w.decode() for text in before.sources.values() for w in WORD.findall(text))
+    odd = before.sources.keys() - after.sources.keys() if device else before.sources.keys() ^ after.sources.keys()
+    if odd:
+        raise Unlike(ProofFinding("a file was added or removed", min(odd), 1, min(odd) in before.sources))
     old_trees, new_trees = Trees(before), Trees(after)
     includes: list[tuple[str, str, int]] = []
-    for path in before.sources:
-        if before.sources[path] != after.sources[path]:
+    for path in after.sources:
+        if before.sources.get(path) != after.sources[path]:
             includes += _compare_file(both, old_trees, new_trees, path)
     for uid, function in before.program.functions.items():
+        if device and is_device(function):
+            continue
         if function.path in before.sources and uid not in both.spans and function.body is not None:
             _map_equal(both, function, after.program.functions[uid])
     both.includes = tuple(includes)
@@ -152,8 +164,10 @@ def correspond(before: Analysis, after: Analysis) -> Correspondence:
 def _compare_file(both: Correspondence, old: Trees, new: Trees, path: str) -> list[tuple[str, str, int]]:
     if path.endswith((".py", ".pyi")):
         raise Unlike(ProofFinding("changes in Python programs are not compared", path, 1))
-    functions = {u: f for u, f in both.before.program.functions.items() if f.path == path}
-    others = {u: f for u, f in both.after.program.functions.items() if f.path == path}
+    functions, others = (
+        {u: f for u, f in a.program.functions.items() if f.path == path and not (both.device and is_device(f))}
+        for a in (both.before, both.after)
+    )
     for uid, function in functions.items():
         if uid not in others:
             what = f"function `{function.qualified}` was removed"
@@ -162,6 +176,20 @@ def _compare_file(both: Correspondence, old: Trees, new: Trees, path: str) -> li
     for function in added:
         both.added[function.uid] = side_of(both.after, new, function)
     changed = [u for u in functions if _text(both.before, functions[u]) != _text(both.after, others[u])]
+    if both.device:
+        old_includes, new_includes = _beside(both, old, new, path, changed, added)
+    else:
+        old_includes, new_includes = _same_outside(both, old, new, path, changed, added)
+    for uid in changed:
+        _compare_function(both, old, new, functions[uid], others[uid])
+    return _added_includes(both, path, old_includes, new_includes)
+
+
+def _same_outside(
+    both: Correspondence, old: Trees, new: Trees, path: str, changed: list[str], added: list[Function]
+) -> tuple[Includes, Includes]:
+    """Outside the changed functions the versions have the same text."""
+    functions, others = both.before.program.functions, both.after.program.functions
     old_rest, old_includes = _outside(*old.of(path), [functions[u] for u in changed], [])
     new_rest, new_includes = _outside(*new.of(path), [others[u] for u in changed], added)
     for k, token in enumerate(new_rest):
@@ -172,9 +200,27 @@ def _compare_file(both: Correspondence, old: Trees, new: Trees, path: str) -> li
     if len(old_rest) > len(new_rest):
         start = old_rest[len(new_rest)].start
         raise Unlike(ProofFinding("code outside functions was removed", path, line_of(both.before, path, start), True))
-    for uid in changed:
-        _compare_function(both, old, new, functions[uid], others[uid])
-    return _added_includes(both, path, old_includes, new_includes)
+    return old_includes, new_includes
+
+
+def _beside(
+    both: Correspondence, old: Trees, new: Trees, path: str, changed: list[str], added: list[Function]
+) -> tuple[Includes, Includes]:
+    """Outside the host's functions, where device code may change."""
+    sides: list[list[Item]] = []
+    for analysis, trees, left_out in ((both.before, old, []), (both.after, new, added)):
+        functions = analysis.program.functions
+        marked = [(f.base, f.base + f.span[1], uid) for uid in changed for f in [functions[uid]]]
+        marked += [(f.base, f.base + f.span[1], "") for f in left_out]
+        marked += [(f.base, f.base + f.span[1], "") for f in functions.values() if f.path == path and is_device(f)]
+        sides.append(list(items(*trees.of(path), sorted(marked))))
+    try:
+        found = compare_items(sides[0], sides[1], both.words.__contains__, fresh=path not in both.before.sources)
+    except Strange as odd:
+        line = line_of(both.before if odd.original else both.after, path, odd.offset)
+        raise Unlike(ProofFinding(odd.what, path, line, odd.original)) from None
+    both.values |= found.constants
+    return list(found.old_includes), list(found.new_includes)
 
 
 def _text(analysis: Analysis, function: Function) -> bytes:

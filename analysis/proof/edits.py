@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from stitchcuda.analysis.program.ir import (
     HOST_WAITS,
@@ -61,18 +61,21 @@ _KEYS = {ApiKind.ALLOC: ("out",), ApiKind.FREE: ("ptr",), ApiKind.COPY: ("dst", 
 _NEW_ROLES = frozenset({"stream"})
 
 
-def unmodelled(both: Correspondence) -> list[ProofFinding]:
-    """What differs and is not modelled. Maps the calls of replaced statements onto each other, too."""
+def unmodelled(both: Correspondence, spare: Collection[int] = (), added: Collection[str] = ()) -> list[ProofFinding]:
+    """What differs and is not modelled. Maps the calls of replaced statements onto each other, too. `spare` are statements,
+    by identity, and `added` functions that need no counterpart (`recomposed.py`)."""
     found: list[ProofFinding] = []
     retyped = {uid: _retyped(both, uid) for uid in both.changed}
     for uid, changed in both.changed.items():
         found += _signature(both, changed)
         names_before, names_after = set(retyped[uid][0]), set(retyped[uid][1])
         for slot in changed.slots:
-            found += _slot(both, changed, slot, names_before, names_after)
+            rows = tuple((p, q) for p, q in slot if id(p) not in spare and id(q) not in spare) if spare else slot
+            found += _slot(both, changed, rows, names_before, names_after)
         found += _mentions(both, changed, names_before, names_after)
-    for side in both.added.values():
-        found += _added(both, side)
+    for uid, side in both.added.items():
+        if uid not in added:
+            found += _added(both, side)
     return found
 
 

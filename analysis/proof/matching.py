@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from stitchcuda.analysis.order.timeline import Access, Op, Range, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Site
@@ -61,14 +63,25 @@ class Pairing:
         return out
 
 
-def pair(both: Correspondence, before: Timeline, after: Timeline) -> Pairing:
+def pair(
+    both: Correspondence,
+    before: Timeline,
+    after: Timeline,
+    *,
+    given: Mapping[int, int] = MappingProxyType({}),
+    apart: tuple[frozenset[int], frozenset[int]] = (frozenset(), frozenset()),
+) -> Pairing:
+    """`given` are pairs that are known already; those in `apart`, of either version, have no counterpart."""
     made = Pairing(before, after)
     there: dict[tuple[object, ...], list[Op]] = defaultdict(list)
     for op in after.ops:
-        there[_key(after, op, None)].append(op)
+        if op.id not in apart[1]:
+            there[key_of(after, op, None)].append(op)
     for op in before.ops:
-        key = _key(before, op, both)
-        candidates = there.get(key) if key is not None else None
+        if op.id in given:
+            made.pairs[op.id], made.back[given[op.id]] = given[op.id], op.id
+            continue
+        candidates = there.get(key_of(before, op, both)) if op.id not in apart[0] else None
         if candidates:
             partner = candidates.pop(0)
             made.pairs[op.id], made.back[partner.id] = partner.id, op.id
@@ -111,7 +124,9 @@ def on_waited_stream(line: Timeline, work: Op) -> bool:
     return stream.kind is StreamKind.LEGACY or stream.blocking is True
 
 
-def _key(line: Timeline, op: Op, both: Correspondence | None) -> tuple[object, ...]:
+def key_of(line: Timeline, op: Op, both: Correspondence | None) -> tuple[object, ...]:
+    """Where an operation stands, in terms of the changed version. `both` is None for one of that version."""
+
     def place(site: Site) -> object:
         return site if both is None else both.site(site)
 

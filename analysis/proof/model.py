@@ -52,6 +52,7 @@ BY_HAND = Declared(("by hand",), waits=May.ANY, allocations=May.ANY)
 
 class ProofState(StrEnum):
     PROVED = "proved"
+    KEPT = "kept"  # device code changed: the order is kept, and what the kernels compute is not known here
     FAILED = "failed"
     UNTESTED = "untested"  # the analysis met something unknown that matters to this pair
 

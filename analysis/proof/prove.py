@@ -6,6 +6,9 @@
 value (`order.py`, `resident.py`); nothing relies on a wait that is gone (`waiting.py`); and what must be conserved is
 (`quantities.py`). Whatever is not known and matters gives `untested`, with the line.
 
+`kept` is said when device code changed as well, which must be declared: then groups of launches stand for others
+(`recomposed.py`, `groups.py`), everything above holds of the groups, and what the kernels compute is left to a run.
+
 It rests on what the analysis takes for granted: no memory that is read was never written, kernels stay within the buffers
 they are given, parameters of `main` hold no device memory, and one process drives the device.
 """
@@ -18,20 +21,24 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, Launch, Site, walk
+from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, Launch, Program, Site, walk
 from stitchcuda.analysis.proof.context import may_create_context
+from stitchcuda.analysis.proof.contracted import contracted
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
+from stitchcuda.analysis.proof.device_code import DeviceChange, device_change, strange_device_code
 from stitchcuda.analysis.proof.edits import unmodelled
+from stitchcuda.analysis.proof.groups import grouped, told
 from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
 from stitchcuda.analysis.proof.lines import moving_lines
 from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
 from stitchcuda.analysis.proof.misuse import misuse
-from stitchcuda.analysis.proof.model import Declared, Proof, ProofFinding, ProofState, Quantity
+from stitchcuda.analysis.proof.model import Declared, May, Proof, ProofFinding, ProofState, Quantity
 from stitchcuda.analysis.proof.order import keeps_order
 from stitchcuda.analysis.proof.points import Points
 from stitchcuda.analysis.proof.quantities import conserved
+from stitchcuda.analysis.proof.recomposed import Recomposed, recomposed
 from stitchcuda.analysis.proof.resident import resident
 from stitchcuda.analysis.proof.rounds import hands_on, settled
 from stitchcuda.analysis.proof.shapes import shape_of
@@ -49,6 +56,19 @@ _NOT_COMPARED = {
 }
 
 
+@dataclass(frozen=True)
+class Pieces:
+    """What changed on the device, and what host code that means."""
+
+    parts: Recomposed = field(default_factory=Recomposed)
+    change: DeviceChange = field(default_factory=DeviceChange)
+
+    def concern(self, program: Program, functions: Iterable[str]) -> bool:
+        """Whether an entry that executes these functions runs what changed."""
+        uids = [uid for uid in functions if uid in program.functions]
+        return any(program.functions[uid].name in self.change.touched or uid in self.parts.numbered for uid in uids)
+
+
 @dataclass
 class Account:
     failed: list[ProofFinding] = field(default_factory=list)
@@ -57,6 +77,9 @@ class Account:
     pairs: int = 0
     rests_on: set[str] = field(default_factory=set)
     entries: list[str] = field(default_factory=list)
+    device: bool = False  # device code changed, or launches
+    kernels: dict[str, list[str]] = field(default_factory=dict)
+    groups: list[dict[str, object]] = field(default_factory=list)
     run: tuple[set[Site], set[Site]] = field(default_factory=lambda: (set(), set()))  # calls that were executed
 
 
@@ -65,13 +88,19 @@ def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
     code."""
     account = Account()
     try:
-        both = correspond(before, after)
-        account.unknown += unmodelled(both)
+        both = correspond(before, after, device=declared.device is May.ANY)
+        parts = recomposed(both) if both.device else Recomposed()
+        change = device_change(before, after, parts.values) if both.device else DeviceChange()
+        account.unknown += parts.unknown
+        account.unknown += strange_device_code(before, after, change)
+        account.unknown += unmodelled(both, parts.spare, parts.added)
         account.unknown += strange_handles(both)
         account.unknown += strange_includes(both)
         if not account.unknown:
             account.unknown += moving_lines(both)
-            _compare_entries(both, declared, account)
+            account.device = both.device and bool(change.touched or parts.regions or parts.values or parts.spare)
+            account.kernels = change.listed() if account.device else {}
+            _compare_entries(both, Pieces(parts, change), declared, account)
     except Unlike as difference:
         account.unknown.append(difference.finding)
     return _proof(account, declared)
@@ -80,7 +109,8 @@ def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
 def _proof(account: Account, declared: Declared) -> Proof:
     failed = tuple(dict.fromkeys(account.failed))
     unknown = tuple(dict.fromkeys(account.unknown))
-    state = ProofState.FAILED if failed else ProofState.UNTESTED if unknown else ProofState.PROVED
+    good = ProofState.KEPT if account.device else ProofState.PROVED
+    state = ProofState.FAILED if failed else ProofState.UNTESTED if unknown else good
     first = (*failed, *unknown)[:1]
     return Proof(
         state,
@@ -89,13 +119,20 @@ def _proof(account: Account, declared: Declared) -> Proof:
         tuple(account.quantities),
         account.pairs,
         declared,
-        {"rests_on": sorted(account.rests_on), "entries": account.entries},
+        {"rests_on": sorted(account.rests_on), "entries": account.entries, **_of_device(account)},
     )
 
 
-def _compare_entries(both: Correspondence, declared: Declared, account: Account) -> None:
+def _of_device(account: Account) -> dict[str, object]:
+    if not account.device:
+        return {}
+    groups = [g for k, g in enumerate(account.groups) if g not in account.groups[:k]]
+    return {**account.kernels, "groups": groups, "left_to_G3": "the values that the changed kernels compute"}
+
+
+def _compare_entries(both: Correspondence, pieces: Pieces, declared: Declared, account: Account) -> None:
     before, after = both.before.program, both.after.program
-    if not both.changed:
+    if not both.changed and not account.device:
         return  # the same text, but for a function that nobody calls
     if set(before.entries) != set(after.entries):
         odd = min(set(before.entries) ^ set(after.entries))
@@ -105,11 +142,11 @@ def _compare_entries(both: Correspondence, declared: Declared, account: Account)
         return
     reached: set[str] = set()
     for old in both.before.timelines:
-        if set(both.changed).isdisjoint(old.functions):
+        if set(both.changed).isdisjoint(old.functions) and not pieces.concern(before, old.functions):
             continue
         reached |= old.functions
         account.entries.append(before.functions[old.entry].qualified)
-        compare_entry(both, old.entry, declared, account)
+        compare_entry(both, old.entry, declared, account, pieces)
     account.unknown += _never_run(both, account)
     for uid in both.changed:
         body = before.functions[uid].body
@@ -141,7 +178,9 @@ def _never_run(both: Correspondence, account: Account) -> Iterator[ProofFinding]
                 yield ProofFinding("this changed, and it is not known when it runs", path, line, original)
 
 
-def compare_entry(both: Correspondence, entry: str, declared: Declared, account: Account) -> None:
+def compare_entry(
+    both: Correspondence, entry: str, declared: Declared, account: Account, pieces: Pieces | None = None
+) -> None:
     """One entry: executes it in both versions with the points where the host may look, and compares."""
     begins = both.before.program.functions[entry].name == "main"
     whole = begins and not Points(both.before.program).dies_with_the_program()
@@ -166,8 +205,19 @@ def compare_entry(both: Correspondence, entry: str, declared: Declared, account:
             account.unknown.append(ProofFinding(cut.what, at.path, line_of(analysis, at.path, at.start), line is old))
     account.run[0].update(op.site for op in old.ops)
     account.run[1].update(op.site for op in new.ops)
-    made = pair(both, old, new)
-    _unmatched(both, made, account)
+    if pieces is not None and both.device:
+        groups = grouped(both, old, new, pieces.parts, pieces.change, whole=whole)
+        account.groups += told(both, old, new, groups.groups)
+        account.failed += groups.failed
+        account.unknown += groups.unknown
+        if groups.failed or groups.unknown:
+            return
+        as_one = contracted(old, new, groups)
+        old, new = as_one.before, as_one.after
+        made, inside = pair(both, old, new, given=as_one.given, apart=as_one.apart), as_one.apart
+    else:
+        made, inside = pair(both, old, new), (frozenset(), frozenset())
+    _unmatched(both, made, inside, account)
     copies = resident(both, made)
     hiding = hidden_memory(both.before.program, old)
     handed = hands_on(both.before.program, old) or hands_on(both.after.program, new)
@@ -211,8 +261,10 @@ def _measured(analysis: Analysis, functions: Iterable[str]) -> bool:
     )
 
 
-def _unmatched(both: Correspondence, made: Pairing, account: Account) -> None:
-    """Operations that are not compared, or of one version only."""
+def _unmatched(
+    both: Correspondence, made: Pairing, inside: tuple[frozenset[int], frozenset[int]], account: Account
+) -> None:
+    """Operations that are not compared, or of one version only; those in `inside` stand between launches of a group."""
     line = made.before
     for op in line.ops:
         what = "launches that may start early" if starts_early(op) else _NOT_COMPARED.get(op.kind, "")
@@ -229,8 +281,12 @@ def _unmatched(both: Correspondence, made: Pairing, account: Account) -> None:
     for op in made.gone:
         if op.kind in MOVING or op.kind is ApiKind.COPY or op.kind in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT):
             continue
+        if op.id in inside[0] and op.kind is ApiKind.NEUTRAL:
+            continue  # asks how launches went, between them
         account.unknown.append(where(both, op, f"`{op.api or op.kind.value}` has no counterpart", original=True))
     for op in made.new:
+        if op.id in inside[1] and op.kind is ApiKind.NEUTRAL:
+            continue
         if op.kind not in MOVING and op.kind not in (ApiKind.EVENT_RECORD, ApiKind.EVENT_WAIT):
             account.unknown.append(where(both, op, f"`{op.api or op.kind.value}` has no counterpart in the original"))
     for _, b, what in made.unlike:

@@ -37,7 +37,7 @@ from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.proof.correspond import Side
 from stitchcuda.analysis.proof.pieces import Piece
 
-_PURE_METHODS = frozenset({"data", "size", "get", "begin", "c_str", "length"})
+PURE_METHODS = frozenset({"data", "size", "get", "begin", "c_str", "length"})
 _UNSEEN_CHECK = re.compile(
     r"^(?!.*(time|prof|bench|trace|log|record))(.*(check|safe|assert|handle|err|verify|must|try).*|(cuda|gpu|rt|cu)_?(rt_)?call|ck)$",
     re.IGNORECASE,
@@ -114,7 +114,7 @@ def pure(node: Expr | Stmt) -> bool:
 
 
 def _asks_size(call: Call) -> bool:
-    return isinstance(call.callee, Member) and call.callee.name in _PURE_METHODS and not call.args
+    return isinstance(call.callee, Member) and call.callee.name in PURE_METHODS and not call.args
 
 
 def pure_parts(parts: Iterable[Expr]) -> bool:

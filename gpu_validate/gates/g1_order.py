@@ -7,6 +7,7 @@ from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
 _STATES = {
     ProofState.PROVED: GateState.PROVED,
+    ProofState.KEPT: GateState.PASSED,  # the order is, and what changed kernels compute is for a run to show
     ProofState.FAILED: GateState.FAILED,
     ProofState.UNTESTED: GateState.UNTESTED,
 }
