@@ -28,6 +28,7 @@ from stitchcuda.gpu_validate.gates.traced_races import TracedRaces, TracedRun, t
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
 from stitchcuda.gpu_validate.limits import limits_of
 from stitchcuda.gpu_validate.observe.contents import kinds
+from stitchcuda.gpu_validate.observe.exchanges import Exchange, exchanges_of
 from stitchcuda.gpu_validate.observe.shown import Shown
 from stitchcuda.gpu_validate.observe.work import same_launches
 from stitchcuda.gpu_validate.primary import primary_of
@@ -296,6 +297,7 @@ class _Judgement:
         self._built: tuple[Built, Built] | None = None
         self._equivalence: Equivalence | None = None
         self._latency: Latency | None = None
+        self._exchanges: tuple[Exchange, ...] = ()
 
     def verdict(self) -> Verdict:
         steps: Mapping[str, Callable[[], GateResult]] = {
@@ -335,8 +337,9 @@ class _Judgement:
         if self._after is None:
             raise _Skip("the version was not analysed")
         result = self._hub.tools.order(self._hub.analysis(), self._after, self._declared)
+        self._exchanges = exchanges_of(result.evidence)
         unread = unread_changes(self._hub.baseline, self._candidate, self._after)
-        if unread and result.state is GateState.PROVED:
+        if unread and result.state in _GOOD:
             more = f" and {len(unread) - 1} more" if len(unread) > 1 else ""
             reason = f"{unread[0]}{more} changed too, which the proof does not read"
             return replace(result, state=GateState.UNTESTED, reason=reason)
@@ -358,7 +361,9 @@ class _Judgement:
     def _equal(self) -> GateResult:
         before, after = self._need_runs()
         room = self._hub.room(after)
-        self._equivalence = equivalence(self._hub.results(before), room, self._declared, told=self._hub.tell)
+        self._equivalence = equivalence(
+            self._hub.results(before), room, self._declared, told=self._hub.tell, exchanges=self._exchanges
+        )
         self._hub.look_at_gpu(self._equivalence)
         result = self._equivalence.result
         return replace(result, findings=tuple(self._as_given(f) for f in result.findings))
@@ -426,6 +431,7 @@ class _Judgement:
             Budget(max(1, min(self._hub.options.runs // 2, LOOKS[-1])), self._hub.options.seconds),
             self._hub.tools.machine,
             self._hub.tell,
+            self._exchanges,
         )
         return self._latency.result
 

@@ -15,6 +15,7 @@ from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.gpu_validate.observe.contents import Kind, forgotten, kept_bytes, without_contents
+from stitchcuda.gpu_validate.observe.exchanges import Exchange
 from stitchcuda.gpu_validate.observe.shown import Compared, Expectation, Shown, against, by_contents, expectation
 from stitchcuda.gpu_validate.runs import Case, Room
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -29,6 +30,7 @@ _FINDINGS = 8
 _KEPT = 4 << 30  # bytes of contents of the original, of all cases
 _BUFFERS = 16  # told in the evidence
 _LARGEST = ("different", "max_absolute", "max_relative")
+POISONED = "poisoned memory"
 TIMING, FULL = TraceRequest("timing"), TraceRequest("full")
 KindsOf = Callable[[Trace], Sequence[Kind]]  # what the reads of a full trace of the original hold
 
@@ -111,7 +113,7 @@ def observe_baseline(
 def _probe(room: Room, one: Observed, delays: bool, told: Callable[[str], None]) -> Observed:
     """Runs the baseline under poison and delays. Where it varies itself, that is a finding and shows nothing of a candidate."""
     contents = bool(one.expected.references)
-    requests = {"poisoned memory": TraceRequest("timing", poison=True)}
+    requests = {POISONED: TraceRequest("timing", poison=True)}
     full = one.runs[0].trace
     if delays and full is not None:
         requests |= {f"delays in stream {s}": r for s, r in delay_requests(full).items()}
@@ -155,8 +157,9 @@ def equivalence(
     declared: Declared,
     *,
     told: Callable[[str], None] = lambda _: None,
+    exchanges: Sequence[Exchange] = (),
 ) -> Equivalence:
-    """Runs the candidate and compares. Raises Cancelled."""
+    """Runs the candidate and compares. `exchanges`: kernels that stand for others (G1). Raises Cancelled."""
     if baseline.problem or not baseline.observed:
         reason = baseline.problem or "the original was not run"
         return Equivalence(GateResult("G3", GateState.INCONCLUSIVE, reason, findings=baseline.findings))
@@ -175,7 +178,9 @@ def equivalence(
             if lacks_memory(observed.expected, shown):
                 reason = "the GPU had no memory left for the version, twice: another process may hold it"
                 return Equivalence(_result(GateState.INCONCLUSIVE, reason, done, baseline), full)
-            compared = against(observed.expected, shown, declared)
+            compared = against(observed.expected, shown, declared, exchanges=exchanges)
+            if name == POISONED:
+                compared = _stale(compared, [c for _, c in done])
             title = " ".join(filter(None, (f"with {name}" if name else "", observed.case.name)))
             done.append((title, compared))
             if compared.failures:
@@ -187,6 +192,14 @@ def equivalence(
             if shown.ended.stuck:
                 break
     return Equivalence(_summed(done, baseline), full)
+
+
+def _stale(compared: Compared, before: Sequence[Compared]) -> Compared:
+    """A version that shows other results when memory was filled before, and the same ones otherwise, takes what an earlier run
+    left for results: no tolerance is for that. The baseline was seen not to."""
+    plain = {what for c in before for what in c.differs}
+    stale = [what for what in compared.differs if what not in plain] if not plain else []
+    return replace(compared, failures=(*compared.failures, *map(GateFinding, stale))) if stale else compared
 
 
 def lacks_memory(expected: Expectation, shown: Shown) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -29,6 +29,7 @@ from stitchcuda.gpu_validate.figures import (
 from stitchcuda.gpu_validate.gates.g3_equivalence import Observed, lacks_memory
 from stitchcuda.gpu_validate.invocations import Starts
 from stitchcuda.gpu_validate.machine_state import MachineState
+from stitchcuda.gpu_validate.observe.exchanges import Exchange
 from stitchcuda.gpu_validate.observe.shown import against
 from stitchcuda.gpu_validate.runs import Room
 from stitchcuda.gpu_validate.statistics import LOOKS, MINIMUM_EFFECT, Block, Claim, Comparison, compare, orders
@@ -85,6 +86,7 @@ def latency(
     budget: Budget,
     machine: Callable[[], MachineState],
     told: Callable[[str], None] = lambda _: None,
+    exchanges: Sequence[Exchange] = (),
 ) -> Latency:
     """Measures until the answer is clear or the budget is spent. Raises Cancelled."""
     state = _free_machine(machine)
@@ -92,7 +94,7 @@ def latency(
     if state.others_busy:
         reason = f"another process uses the GPU ({state.others_busy}): times would say nothing about the version"
         return Latency(GateResult("G6", GateState.INCONCLUSIVE, reason, evidence))
-    work = _Measurement(baseline, candidate, observed, declared, contract)
+    work = _Measurement(baseline, candidate, observed, declared, contract, exchanges)
     begun = time.monotonic()
     try:
         for side in "AB":  # warm-up: file caches, the driver's caches, clocks
@@ -127,10 +129,16 @@ class _Measurement:
     """The runs so far."""
 
     def __init__(
-        self, baseline: Side, candidate: Side, observed: Observed, declared: Declared, contract: Contract
+        self,
+        baseline: Side,
+        candidate: Side,
+        observed: Observed,
+        declared: Declared,
+        contract: Contract,
+        exchanges: Sequence[Exchange] = (),
     ) -> None:
         self._sides = {"A": baseline, "B": candidate}
-        self._observed, self._declared = observed, declared
+        self._observed, self._declared, self._exchanges = observed, declared, exchanges
         self._statistic = chosen_statistic(contract)
         self._contract = contract
         self._blocks: list[dict[str, list[Figures]]] = []
@@ -143,7 +151,8 @@ class _Measurement:
         whose = "the version" if side == "B" else "the original"
         if lacks_memory(self._observed.expected, shown):
             raise _Unusable(f"the GPU had no memory left for {whose}, twice: another process may hold it")
-        result = against(self._observed.expected, shown, self._declared if side == "B" else Declared(), timed=True)
+        declared, exchanges = (self._declared, self._exchanges) if side == "B" else (Declared(), ())
+        result = against(self._observed.expected, shown, declared, timed=True, exchanges=exchanges)
         if result.failures:
             raise _Unusable(f"a timed run of {whose} differs: {result.failures[0].what}", failed=side == "B")
         if result.unknown:

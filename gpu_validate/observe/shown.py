@@ -11,6 +11,7 @@ from stitchcuda.analysis.contract.project import ObserveSection
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.observe.contents import Kind, Reference, references
+from stitchcuda.gpu_validate.observe.exchanges import Exchange
 from stitchcuda.gpu_validate.observe.files import WrittenFile
 from stitchcuda.gpu_validate.observe.numbers import Answer
 from stitchcuda.gpu_validate.observe.reads import Expected, ReadState, compare_reads, expect
@@ -69,7 +70,8 @@ class Expectation:
 @dataclass(frozen=True)
 class Compared:
     """`failures` are differences; `unknown` what could not be decided; `compared` counts numbers, files and buffers. `buffers` is
-    the evidence for each read whose numbers were compared, with its number in `read` (from 1)."""
+    the evidence for each read whose numbers were compared, with its number in `read` (from 1). `differs`: those of `unknown` that
+    are other results, of which only the tolerance keeps from saying that they are wrong."""
 
     failures: tuple[GateFinding, ...] = ()
     unknown: tuple[str, ...] = ()
@@ -78,6 +80,7 @@ class Compared:
     words: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     buffers: tuple[Mapping[str, Any], ...] = ()
+    differs: tuple[str, ...] = ()
 
 
 def by_contents(observe: ObserveSection, tolerance: Tolerance) -> bool:
@@ -125,7 +128,14 @@ def expectation(
     )
 
 
-def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool = False) -> Compared:
+def against(
+    wanted: Expectation,
+    run: Shown,
+    declared: Declared,
+    *,
+    timed: bool = False,
+    exchanges: Sequence[Exchange] = (),
+) -> Compared:
     """Compares one run of the candidate with the baseline. In a `timed` run, which records device operations, other work than in
     the checked runs is no difference (there are many of these runs, and few of the baseline's were counted) but no pass; contents
     are not kept in it, so that a buffer that differs must be one that was found near before."""
@@ -133,6 +143,7 @@ def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool 
         return Compared((GateFinding(f"the program {run.ended.describe()}; the baseline ends with {wanted.code}"),))
     failures: list[GateFinding] = []
     unknown = [run.problem] if run.problem else []
+    differs: list[str] = []
     compared = masked = words = 0
     counts: dict[str, int] = {}
     buffers: list[Mapping[str, Any]] = []
@@ -146,17 +157,17 @@ def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool 
     for name, template, found in texts:
         if template is not None:
             result = compare(template, _text(found))
-            _judge_text(name, result, wanted.tolerance, failures, unknown)
+            _judge_text(name, result, wanted.tolerance, failures, unknown, differs)
             compared, masked, words = compared + result.compared, masked + result.masked, words + result.words
             counts[f"{name} numbers"] = result.compared
-    file_count = _judge_files(wanted, run, failures, unknown)
+    file_count = _judge_files(wanted, run, failures, unknown, differs)
     compared, counts["files"] = compared + file_count, file_count
     if wanted.reads is not None:
         missing = _no_reads(run, "the candidate")
         if missing or run.trace is None:
             unknown.append(missing)
         else:
-            read_count = _judge_reads(wanted, run.trace, declared, failures, unknown, buffers, timed)
+            read_count = _judge_reads(wanted, run.trace, declared, failures, unknown, differs, buffers, timed)
             masked += sum(
                 digest is None and not (k < len(wanted.references) and wanted.references[k].usable and not timed)
                 for k, (_, digest) in enumerate(wanted.reads.reads)
@@ -165,16 +176,32 @@ def against(wanted: Expectation, run: Shown, declared: Declared, *, timed: bool 
     elif wanted.work and (run.trace is None or run.trace.dropped):
         unknown.append("the tracer brought nothing whole back from the candidate's run, so that its work is not known")
     if run.trace is not None and (timed or run.trace.mode == "full") and not run.trace.dropped and wanted.work:
-        changes = changed_work(wanted.work, work_of(run.trace), declared)
+        work = changed_work(wanted.work, work_of(run.trace), declared, exchanges)
+        unknown += work.unknown
         if timed:
-            unknown += changes
+            unknown += work.changed
         else:
-            failures += map(GateFinding, changes)
-    return Compared(tuple(failures), tuple(dict.fromkeys(unknown)), compared, masked, words, counts, tuple(buffers))
+            failures += map(GateFinding, work.changed)
+    unknown += differs
+    return Compared(
+        tuple(failures),
+        tuple(dict.fromkeys(unknown)),
+        compared,
+        masked,
+        words,
+        counts,
+        tuple(buffers),
+        tuple(dict.fromkeys(differs)),
+    )
 
 
 def _judge_text(
-    name: str, result: TextResult, tolerance: Tolerance, failures: list[GateFinding], unknown: list[str]
+    name: str,
+    result: TextResult,
+    tolerance: Tolerance,
+    failures: list[GateFinding],
+    unknown: list[str],
+    differs: list[str],
 ) -> None:
     for difference in result.differences:
         what = _said(name, difference)
@@ -189,7 +216,7 @@ def _judge_text(
                 "name it in [observe] ignore when it is no result"
             )
         elif tolerance.mode == "top_k":
-            unknown.append(f"{what}: the {tolerance.k} best classes cannot be told from printed text")
+            differs.append(f"{what}: the {tolerance.k} best classes cannot be told from printed text")
         else:
             failures.append(GateFinding(what))
 
@@ -198,7 +225,9 @@ def _said(name: str, difference: TextDifference) -> str:
     return f"{name} line {difference.line} is {difference.found.strip()!r}, the baseline prints {difference.expected.strip()!r}"
 
 
-def _judge_files(wanted: Expectation, run: Shown, failures: list[GateFinding], unknown: list[str]) -> int:
+def _judge_files(
+    wanted: Expectation, run: Shown, failures: list[GateFinding], unknown: list[str], differs: list[str]
+) -> int:
     compared = 0
     for name in sorted({*wanted.files, *run.files}):
         found, expected = run.files.get(name), wanted.files.get(name, "")
@@ -211,7 +240,7 @@ def _judge_files(wanted: Expectation, run: Shown, failures: list[GateFinding], u
             if result is None:
                 failures.append(GateFinding(f"the file {name} is no text any more"))
             else:
-                _judge_text(name, result, wanted.tolerance, failures, unknown)
+                _judge_text(name, result, wanted.tolerance, failures, unknown, differs)
                 compared += min(1, result.compared)
         elif expected is not None:
             compared += 1
@@ -220,7 +249,7 @@ def _judge_files(wanted: Expectation, run: Shown, failures: list[GateFinding], u
             if wanted.tolerance.mode == "bitwise":
                 failures.append(GateFinding(f"the file {name} has other contents"))
             else:
-                unknown.append(f"the file {name} differs, and binary files are compared bit by bit only")
+                differs.append(f"the file {name} differs, and binary files are compared bit by bit only")
     return compared
 
 
@@ -230,6 +259,7 @@ def _judge_reads(
     declared: Declared,
     failures: list[GateFinding],
     unknown: list[str],
+    differs: list[str],
     buffers: list[Mapping[str, Any]],
     timed: bool,
 ) -> int:
@@ -256,12 +286,12 @@ def _judge_reads(
         if wanted.tolerance.mode == "bitwise" or result.at < 0 or result.by_contents:
             failures.append(GateFinding(result.detail, site.path if site else "", site.line if site else 0))
         else:
-            unknown.append(
+            differs.append(
                 f"{result.detail}; buffers are compared by digest, which cannot tell whether they agree within the "
                 'tolerance: print or write the result, or set [observe] buffers = "none"'
             )
     elif result.state in (ReadState.REORDERED, ReadState.UNKNOWN):
-        unknown.append(result.detail)
+        (differs if result.state is ReadState.REORDERED else unknown).append(result.detail)
     return result.compared
 
 

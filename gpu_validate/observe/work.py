@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.proof.model import Declared, May
+from stitchcuda.gpu_validate.observe.exchanges import Exchange, plain_counts, unexplained
 from stitchcuda.gpu_validate.trace.model import Trace
 
 
@@ -29,24 +30,62 @@ def work_of(trace: Trace) -> Work:
     return Work(dict(kernels), dict(copied), dict(Counter(op.copy_kind for op in moved)))
 
 
-def changed_work(baseline: Sequence[Work], candidate: Work, declared: Declared) -> list[str]:
-    """What the candidate did otherwise than declared, as sentences. What varies between the baseline's own runs is left out."""
+@dataclass(frozen=True)
+class OtherWork:
+    """What a candidate did otherwise, as sentences: `changed` is more or less work than declared; of `unknown` it is not
+    known what it stands for."""
+
+    changed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def changed_work(
+    baseline: Sequence[Work], candidate: Work, declared: Declared, exchanges: Sequence[Exchange] = ()
+) -> OtherWork:
+    """What the candidate did otherwise than declared. What varies between the baseline's own runs is left out. `exchanges`:
+    kernels that stand for others, where device code may change."""
+    out: list[str] = []
+    unknown: list[str] = []
+    if declared.launches is not May.ANY and declared.device is May.SAME:
+        out += _counted("kernel", [w.kernels for w in baseline], candidate.kernels, declared.launches)
+    elif declared.launches is not May.ANY:
+        changed, unknown = _exchanged([w.kernels for w in baseline], candidate.kernels, exchanges)
+        out += changed
+    if declared.copies is not May.ANY:
+        out += _counted("bytes copied", [w.copied for w in baseline], candidate.copied, declared.copies)
+        out += _counted("copies", [w.copies for w in baseline], candidate.copies, declared.copies)
+    return OtherWork(tuple(out), tuple(unknown))
+
+
+def _counted(title: str, counts: Sequence[Mapping[str, int]], found: Mapping[str, int], may: May) -> list[str]:
     out = []
-    for title, field, may in (
-        ("kernel", "kernels", declared.launches),
-        ("bytes copied", "copied", declared.copies),
-        ("copies", "copies", declared.copies),
-    ):
-        if may is May.ANY:
-            continue
-        counts: list[Mapping[str, int]] = [getattr(work, field) for work in baseline]
-        found: Mapping[str, int] = getattr(candidate, field)
-        for name in sorted({*found, *(n for c in counts for n in c)}):
-            before = {c.get(name, 0) for c in counts}
-            after = found.get(name, 0)
-            if len(before) == 1 and (after > max(before) or (may is May.SAME and after < min(before))):
-                out.append(_sentence(title, name, before.pop(), after))
+    for name in sorted({*found, *(n for c in counts for n in c)}):
+        before = {c.get(name, 0) for c in counts}
+        after = found.get(name, 0)
+        if len(before) == 1 and (after > max(before) or (may is May.SAME and after < min(before))):
+            out.append(_sentence(title, name, before.pop(), after))
     return out
+
+
+def _exchanged(
+    counts: Sequence[Mapping[str, int]], found: Mapping[str, int], exchanges: Sequence[Exchange]
+) -> tuple[list[str], list[str]]:
+    """Kernels that ran otherwise than the exchanges explain; and those of which that is not known."""
+    plain, after = [plain_counts(c) for c in counts], plain_counts(found)
+    names = {*after, *(n for c in plain for n in c)}
+    varying = {name for name in names if len({c[name] for c in plain}) > 1}
+    before = {name: plain[0][name] for name in names - varying} if plain else {}
+    steady = {name: after[name] for name in names - varying}
+    fixed = [e for e in exchanges if varying.isdisjoint((*e.before, *e.after))]
+    loose = {name for e in exchanges if e not in fixed for name in (*e.before, *e.after)}
+    told = unexplained(
+        {k: v for k, v in before.items() if k not in loose}, {k: v for k, v in steady.items() if k not in loose}, fixed
+    )
+    known = {name for e in exchanges for name in (*e.before, *e.after)}
+    strange = [k for k in sorted(names - known - varying) if before.get(k, 0) == 0 or steady.get(k, 0) == 0]
+    if strange and not exchanges:  # the proof did not get so far
+        return [], [f"{what}, and it is not known what stands for what" for what in told]
+    return told, []
 
 
 def _sentence(title: str, name: str, before: int, after: int) -> str:
