@@ -39,7 +39,7 @@ def static_analyser() -> Analyser:
 def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Callable[[], bool]) -> Iterator[Machinery]:
     """What runs a request on this machine. Raises CannotStart when there is no place for the builds, and for a project or
     contract that cannot be run."""
-    baseline = Version(request.root)
+    baseline = Version(request.root, request.texts)
     tools = real_tools()
     checks = _Checks(tools)
 

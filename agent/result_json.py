@@ -60,12 +60,13 @@ def result_to_json(
 
 
 def _model(asked: Asked, invented: Invented | None) -> dict[str, Any]:
-    """Who was asked and what it cost. With `invented` None nobody was: the rules were enough, or the run ended before."""
+    """Who was asked and what it cost. With `invented` None nobody was asked to improve it: the rules were enough, or the run ended
+    before."""
     spent = asked.ledger.spent if asked.ledger is not None else Spent()
     return {
         "endpoint": asked.asking.endpoint,
         "model": asked.asking.model,
-        "rounds": invented.rounds if invented is not None else 0,
+        "rounds": invented.rounds if invented is not None else spent.rounds,
         "usage": {
             "requests": spent.requests,
             "tokens": spent.tokens,

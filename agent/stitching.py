@@ -5,14 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from stitchcuda.agent import journal, loop, versions
 from stitchcuda.agent.blueprint import Blueprint, blueprint_to_json
+from stitchcuda.agent.implementing.bench import Bench
+from stitchcuda.agent.implementing.first import Follower
+from stitchcuda.agent.implementing.running import CannotImplement, MakesBench, stages_to_write, write_stages
+from stitchcuda.agent.implementing.running import Surroundings as Writing
+from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.asking import Asked, Asking, Stopping, Surroundings, with_model
 from stitchcuda.agent.invention.invent import Measures
+from stitchcuda.agent.journal import Run
 from stitchcuda.agent.loop import Listener, Parts
 from stitchcuda.agent.outcome import Candidate, Result, Stop
 from stitchcuda.agent.recording import Recorder
@@ -20,6 +26,7 @@ from stitchcuda.agent.result_json import result_to_json
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract, contract_to_json
 from stitchcuda.gpu_validate.verdict import Verdict
+from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
 
 
@@ -40,6 +47,9 @@ class Request:
     reference: Mapping[str, bytes] | None = None  # texts of a version to measure beside the best one
     rules: bool = True  # whether the rules propose
     asking: Asking | None = None  # the model that proposes, after the rules
+    texts: Mapping[str, bytes] = field(
+        default_factory=dict
+    )  # of files as they are to be taken, in place of what is there
 
 
 @dataclass(frozen=True)
@@ -88,37 +98,92 @@ def stitch(
     listener: Listener,
     make: MakeMachinery,
     *,
+    bench: MakesBench | None = None,
     tell: Callable[[str], None] = lambda message: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> Stitched:
-    """Runs the request. `tell` is called with what the hub is doing. Raises JournalError, and what the analysis raises for a
-    file that cannot be read (OSError), CannotStart."""
+    """Runs the request. `tell` is called with what the hub is doing. Missing stages are written first, on the `bench`; without one
+    they are not looked for. Raises JournalError, and what the analysis raises for a file that cannot be read (OSError),
+    CannotStart."""
     stopping = Stopping(cancelled, request.seconds, time.monotonic)
+    trials = bench(request.project, request.contract, tell, lambda: stopping() is not None) if bench else None
+    asked = None if request.asking is None else Asked(request.asking)
+    baseline = Version(request.root)
+    stages = _missing(baseline, trials, asked, request.may_run) if trials is not None else ()
     run = journal.start(request.root, stitchcuda=request.stitchcuda)
     run.write("contract.json", contract_to_json(request.contract))
     run.write("project.json", _project_json(request.project))
 
-    baseline = Version(request.root)
-    asked = None
+    if not stages or trials is None or asked is None:
+        with make(request, tell, lambda: stopping() is not None) as machinery:
+            recorder = Recorder(run, baseline, machinery.verdict, listener)
+            done = _improved(request, run, recorder, machinery, stopping, asked)
+        return _ended(run, done, recorder, asked, machinery.verdict)
+    recorder = Recorder(run, baseline, verdict_to_json, listener)
+    around = Writing(run, recorder, stopping, time.monotonic)
+    try:
+        written = write_stages(baseline, stages, request.contract, trials, asked, around)
+    except CannotImplement as error:
+        raise CannotStart(str(error)) from None
+    if written.stop is not None or not request.rules:
+        return _ended(run, (written.alone(request.contract), None, None), recorder, asked, verdict_to_json)
+    follower = Follower(written)
+    request = replace(request, texts=written.baseline.texts, asking=None)
     with make(request, tell, lambda: stopping() is not None) as machinery:
-        recorder = Recorder(run, baseline, machinery.verdict, listener)
-        parts = machinery.parts(recorder, stopping)
-        if request.asking is not None:
-            asked = Asked(request.asking)
-            around = Surroundings(
-                run, recorder, stopping, machinery.against, machinery.verdict, time.monotonic, machinery.capabilities
-            )
-            parts = with_model(parts, request.asking, around, rules=request.rules, asked=asked)
-        result = loop.stitch(baseline, request.contract, parts)
-        blueprint = machinery.blueprint(result)
-        reference = None
-        if request.reference is not None and result.best is not None and result.best.verdict.speedup:
-            reference = machinery.measure(baseline.with_texts(request.reference))
+        result, blueprint, reference = _improved(request, run, follower, machinery, stopping, None)
+    done = written.with_improved(result, follower), blueprint, reference
+    return _ended(run, done, recorder, asked, machinery.verdict)
+
+
+def _missing(baseline: Version, trials: Bench, asked: Asked | None, may_run: bool) -> tuple[Stage, ...]:
+    """The stages that have to be written first. Raises CannotStart."""
+    try:
+        return stages_to_write(baseline, trials, asked, may_run=may_run)
+    except CannotImplement as error:
+        raise CannotStart(str(error)) from None
+
+
+_Done: TypeAlias = tuple[Result, Blueprint | None, Candidate | None]
+
+
+def _improved(
+    request: Request,
+    run: Run,
+    listener: Listener,
+    machinery: Machinery,
+    stopping: Stopping,
+    asked: Asked | None,
+) -> _Done:
+    """The loop: its result, the blueprint of the best version, and the version measured beside it."""
+    baseline = Version(request.root, request.texts)
+    parts = machinery.parts(listener, stopping)
+    if request.asking is not None and asked is not None:
+        around = Surroundings(
+            run, listener, stopping, machinery.against, machinery.verdict, time.monotonic, machinery.capabilities
+        )
+        parts = with_model(parts, request.asking, around, rules=request.rules, asked=asked)
+    result = loop.stitch(baseline, request.contract, parts)
+    blueprint = machinery.blueprint(result)
+    reference = None
+    if request.reference is not None and result.best is not None and result.best.verdict.speedup:
+        reference = machinery.measure(baseline.with_texts(request.reference))
+    return result, blueprint, reference
+
+
+def _ended(
+    run: Run,
+    done: _Done,
+    recorder: Recorder,
+    asked: Asked | None,
+    verdict: Callable[[Verdict], Mapping[str, Any]],
+) -> Stitched:
+    """Writes the result."""
+    result, blueprint, reference = done
     if blueprint is not None:
         run.write("blueprint.json", blueprint_to_json(blueprint))
     run.refusals(result.refusals)
     value = result_to_json(
-        result, recorder.base, verdict=machinery.verdict, blueprint=blueprint, run_dir=str(run.folder), asked=asked
+        result, recorder.base, verdict=verdict, blueprint=blueprint, run_dir=str(run.folder), asked=asked
     )
     run.write("result.json", value)
     return Stitched(result, recorder.base, run.folder, blueprint, reference, asked, value)

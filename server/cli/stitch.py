@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stitchcuda.agent import journal
+from stitchcuda.agent.implementing.machinery import real_bench
 from stitchcuda.agent.journal import JournalError
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Candidate, Kind
@@ -119,7 +120,7 @@ def run_request(request: Request, progress: ProgressLines) -> Stitched:
     """Runs a request with the real machinery. Raises CannotRun."""
     try:
         with ended_like_interrupted():
-            return stitch(request, Listening(progress), real_machinery, tell=progress.step)
+            return stitch(request, Listening(progress), real_machinery, bench=real_bench, tell=progress.step)
     except (JournalError, CannotStart, TemplateError) as error:
         raise CannotRun(str(error)) from None
     finally:
