@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, memory_key
+from stitchcuda.analysis.findings.lookup import bits, lookup
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race
 from stitchcuda.analysis.order.machine import same_event, same_stream
 from stitchcuda.analysis.order.timeline import Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind
@@ -59,8 +60,8 @@ def _waits_before(line: Timeline, later: Op) -> Iterator[Op]:
     if later.stream is None:
         return
     mine = line.streams[later.stream]
-    for op in reversed(line.ops):
-        if op.kind is not ApiKind.EVENT_WAIT or op.stream is None or op.event is None:
+    for op in reversed(lookup(line).event_waits):
+        if op.stream is None or op.event is None:
             continue
         known = line.ordered(op.id, later.id) and line.events[op.event].site is not None
         if known and same_stream(line.streams[op.stream], mine):
@@ -76,9 +77,8 @@ def _flaw(line: Timeline, race: Race, wait: Op) -> tuple[Flaw | None, Op | None]
     source = race.earlier.id
     if any(line.ordered(source, record.id) for record in taken):
         return None, None  # the wait is right where it is made: on another path it is not
-    covering = (op for op in line.ops if op.event == wait.event and op.kind is ApiKind.EVENT_RECORD)
     issued = bool(line.earlier[wait.id] >> source & 1)
-    for record in covering:
+    for record in lookup(line).records[wait.event]:
         replaced = record.id not in wait.records and line.earlier[wait.id] >> record.id & 1
         if replaced and line.ordered(source, record.id):
             return Flaw.AGAIN, taken[-1]
@@ -94,12 +94,17 @@ def _flaw(line: Timeline, race: Race, wait: Op) -> tuple[Flaw | None, Op | None]
 
 def never_recorded(line: Timeline, wait: Op) -> bool:
     """No path and no round of a loop records the event before this wait (the first round of a loop may)."""
-    return not any(op.node == wait.node and op.records for op in line.ops)
+    return not any(op.records for op in lookup(line).by_node[wait.node])
 
 
 def useful(line: Timeline, wait: Op) -> bool:
     """Some occurrence of the wait orders work that what comes behind it depends on."""
-    return any(_orders_something(line, op) for op in line.ops if op.node == wait.node)
+    table = lookup(line)
+    known = table.useful.get(wait.node)
+    if known is None:
+        known = any(_orders_something(line, op) for op in table.by_node[wait.node])
+        table.useful[wait.node] = known
+    return known
 
 
 def unrecorded_waits(line: Timeline) -> Iterator[Op]:
@@ -116,21 +121,20 @@ def unrecorded_waits(line: Timeline) -> Iterator[Op]:
 
 
 def _orders_something(line: Timeline, wait: Op) -> bool:
-    done = [op for op in line.ops if wait.awaited >> op.id & 1 and op.kind in DEVICE_WORK]
+    table = lookup(line)
+    done = [op for op in map(line.ops.__getitem__, bits(wait.awaited)) if op.kind in DEVICE_WORK]
     if any(not op.certain or op.unknown for op in done):
         return True
-    touched: dict[object, Mode] = {}
+    touched: dict[int, Mode] = {}
     for op in done:
         for access in op.accesses:
-            key = memory_key(line.buffers[access.buffer])
+            key = table.memory[access.buffer]
             if touched.get(key, Mode.READ) is Mode.READ:
                 touched[key] = access.mode
-    for op in line.ops:
-        if op.kind not in _USES or not line.ordered(wait.id, op.id):
-            continue
-        for access in op.accesses:
-            mode = touched.get(memory_key(line.buffers[access.buffer]))
-            if mode is not None and not (mode is Mode.READ and access.mode is Mode.READ):
+    for key, mode in touched.items():
+        for op, access in table.users[key]:
+            harmless = mode is access.mode is Mode.READ
+            if not harmless and op.kind in _USES and line.ordered(wait.id, op.id):
                 return True
     return False
 

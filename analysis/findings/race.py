@@ -13,7 +13,8 @@ from typing import TypeAlias
 
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
-from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, within
+from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
+from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
@@ -42,7 +43,6 @@ from stitchcuda.analysis.program.ir import (
     Loop,
     Name,
     Program,
-    Site,
     walk,
 )
 
@@ -146,16 +146,15 @@ def all_races(
 ) -> Iterator[Race]:
     """Every pair of accesses that races, also those that `races` leaves out; `choose` is asked before anything costly."""
     for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
-        if not choose(earlier, first, later, second) or not timeline.may_overlap(earlier.id, later.id):
+        if not choose(earlier, first, later, second):
             continue
         if exclusive(timeline, earlier, later) or _staged(timeline, earlier, first):
             continue
-        for clash in conflict(timeline, earlier.id, later.id):
-            if clash.first is first and clash.second is second:
-                if same_stream_where_they_meet(timeline, earlier, later, clash):
-                    continue
-                sure = confidence(program, timeline, earlier, later, clash)
-                yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
+        clash = meeting(timeline, first, second)
+        if clash is None or same_stream_where_they_meet(timeline, earlier, later, clash):
+            continue
+        sure = confidence(program, timeline, earlier, later, clash)
+        yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
 
 
 def _staged(timeline: Timeline, earlier: Op, first: Access) -> bool:
@@ -199,7 +198,7 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
 def _whichever(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> bool:
     """The later op uses one of several buffers, as after a loop that swaps them, and each of them was used by a round of
     what stands at the earlier op: it races whichever one it is."""
-    alike = _by_place(timeline)[earlier.site, earlier.calls]
+    alike = lookup(timeline).by_place[earlier.site, earlier.calls]
     rounds = [op for op in alike if timeline.may_overlap(op.id, later.id)]
     for access in later.accesses:
         if access.one_of and (access.via, access.mode) == (clash.second.via, clash.second.mode):
@@ -209,19 +208,6 @@ def _whichever(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> b
     return True
 
 
-def _by_place(timeline: Timeline) -> dict[tuple[Site, tuple[Site, ...]], list[Op]]:
-    """The ops that stand at one place, reached by the same calls: of all rounds of the loops around it."""
-    if not _places or _places[0][0] is not timeline:
-        found: dict[tuple[Site, tuple[Site, ...]], list[Op]] = defaultdict(list)
-        for op in timeline.ops:
-            found[op.site, op.calls].append(op)
-        _places[:] = [(timeline, found)]
-    return _places[0][1]
-
-
-_places: list[tuple[Timeline, dict[tuple[Site, tuple[Site, ...]], list[Op]]]] = []  # of the Timeline at hand
-
-
 def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:
     """A synchronous upload from pageable memory (C1), and the host has waited since for work issued after it: nothing
     promises that the upload has arrived, but it has had its time."""
@@ -229,7 +215,7 @@ def _arrived(timeline: Timeline, earlier: Op, later: Op) -> bool:
     if not upload or not any(timeline.buffers[a.buffer].memory is Memory.PAGEABLE for a in earlier.accesses):
         return False
     since = timeline.earlier[later.id] & ~((1 << earlier.id + 1) - 1)
-    return any(since >> op.id & 1 and op.waits >> (earlier.id + 1) for op in timeline.ops[earlier.id + 1 :])
+    return any(since >> op.id & 1 and op.waits >> (earlier.id + 1) for op in lookup(timeline).waiting)
 
 
 def _parts_by_number(earlier: Op, later: Op, clash: Conflict) -> bool:
@@ -252,14 +238,8 @@ def _depends_on_data(program: Program, op: Op) -> bool:
 def exclusive(timeline: Timeline, a: Op, b: Op) -> bool:
     """The two ops stand on opposite sides of one decision, taken in the same round of the loops around it. Tests of the
     same text count as one decision: a mode flag is often tested again at each stage."""
-    for one in a.conditions:
-        for other in b.conditions:
-            opposite = (one.text == other.text and one.taken != other.taken) or (
-                one.text == _negated(other.text) and one.taken == other.taken
-            )
-            if one.text and opposite and _rounds(timeline, a, one) == _rounds(timeline, b, other):
-                return True
-    return False
+    opposite = lookup(timeline).opposite(a, b) if a.conditions and b.conditions else ()
+    return any(_rounds(timeline, a, one) == _rounds(timeline, b, other) for one, other in opposite)
 
 
 def _rounds(timeline: Timeline, op: Op, decision: Condition) -> list[tuple[int, int]]:
@@ -279,38 +259,24 @@ def _rounds(timeline: Timeline, op: Op, decision: Condition) -> list[tuple[int, 
     return rounds
 
 
-def memory_key(buffer: Buffer) -> object:
-    """Equal for all members of an allocation family; whatever has no site stands alone."""
-    return (buffer.site, buffer.calls) if buffer.site is not None else buffer.id
-
-
-def _negated(text: str) -> str:
-    return text[1:].strip() if text.startswith("!") else f"!{text}"
-
-
 def _pairs(
     timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind]
 ) -> Iterator[tuple[Op, Access, Op, Access]]:
     """Accesses of the right kinds to the same allocation or family, earlier op first."""
-    firsts: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
-    seconds: dict[object, list[tuple[Op, Access]]] = defaultdict(list)
-    users: dict[object, int] = defaultdict(int)  # bitsets of the ops in `firsts`
-    for op in timeline.ops:
-        for access in op.accesses:
-            key = memory_key(timeline.buffers[access.buffer])
+    table = lookup(timeline)
+    for memory in table.used_by(later_kinds):
+        accesses = table.users[memory]
+        firsts: dict[int, list[tuple[Op, Access]]] = defaultdict(list)
+        users = 0  # bitset of the ops in `firsts`
+        for op, access in accesses:
             if op.kind in earlier_kinds:
-                firsts[key].append((op, access))
-                users[key] |= 1 << op.id
+                firsts[op.id].append((op, access))
+                users |= 1 << op.id
+        for op, second in accesses if users else ():
             if op.kind in later_kinds:
-                seconds[key].append((op, access))
-    for key, later in seconds.items():
-        for op, second in later:
-            candidates = timeline.earlier[op.id] & ~timeline.before[op.id] & users[key]
-            if not candidates:
-                continue
-            for other, first in firsts.get(key, ()):
-                if candidates >> other.id & 1:
-                    yield other, first, op, second
+                for number in bits(timeline.earlier[op.id] & ~timeline.before[op.id] & users):
+                    for other, first in firsts[number]:
+                        yield other, first, op, second
 
 
 def _partial(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
@@ -373,12 +339,8 @@ def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
         and later.stream is not None
     ):
         return Confidence.LIKELY
-    for op in timeline.ops:
-        if (
-            op.kind in RELEASES
-            and timeline.earlier[op.id] >> earlier.id & 1
-            and timeline.earlier[later.id] >> op.id & 1
-        ):
+    for op in lookup(timeline).releases:
+        if timeline.earlier[op.id] >> earlier.id & 1 and timeline.earlier[later.id] >> op.id & 1:
             return Confidence.LIKELY
     return Confidence.POSSIBLE
 
@@ -407,26 +369,28 @@ def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
 def without_implied(timeline: Timeline, found: list[Race], *, any_buffer: bool = False) -> list[Race]:
     """Without pairs that another pair implies (see `races`), by their places. `any_buffer`: also when the other pair is
     about other memory, since what orders the one orders the other."""
-    kept = []
+    memory = lookup(timeline).memory
+    behind: dict[int, list[Race]] = defaultdict(list)  # by the earlier op
+    before: dict[int, list[Race]] = defaultdict(list)  # by the later op
     for race in found:
-        buffer = memory_key(race.buffer)
-        implied = any(
-            other is not race
-            and (any_buffer or memory_key(other.buffer) == buffer)
-            and RANK[other.confidence] >= RANK[race.confidence]
-            and (
-                (other.later.id == race.later.id and timeline.ordered(race.earlier.id, other.earlier.id))
-                or (
-                    other.earlier.id == race.earlier.id
-                    and other.later.stream == race.later.stream
-                    and (
-                        timeline.ordered(other.later.id, race.later.id)
-                        or (race.later.stream is None and timeline.earlier[race.later.id] >> other.later.id & 1)
-                    )
-                )
-            )
-            for other in found
-        )
-        if not implied:
-            kept.append(race)
+        behind[race.earlier.id].append(race)
+        before[race.later.id].append(race)
+
+    def stronger(other: Race, race: Race) -> bool:
+        same = any_buffer or memory[other.buffer.id] == memory[race.buffer.id]
+        return other is not race and same and RANK[other.confidence] >= RANK[race.confidence]
+
+    def implied(race: Race) -> bool:
+        later, stream = race.later.id, race.later.stream
+        for other in before[later]:
+            if timeline.ordered(race.earlier.id, other.earlier.id) and stronger(other, race):
+                return True
+        for other in behind[race.earlier.id]:
+            if other.later.stream == stream and stronger(other, race):
+                number = other.later.id
+                if timeline.ordered(number, later) or (stream is None and timeline.earlier[later] >> number & 1):
+                    return True
+        return False
+
+    kept = [race for race in found if not implied(race)]
     return sorted(kept, key=lambda r: (r.later.site, -RANK[r.confidence], r.earlier.site))

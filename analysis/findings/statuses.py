@@ -46,7 +46,19 @@ class Dropped:
 
 
 def dropped_in(program: Program, uid: str) -> tuple[Dropped, ...]:
-    """The calls of one function whose status is dropped, in source order."""
+    """The calls of one function whose status is dropped, in source order; kept while the program is asked about."""
+    if not _dropped or _dropped[0][0] is not program:
+        _dropped[:] = [(program, {})]
+    known = _dropped[0][1].get(uid)
+    if known is None:
+        known = _dropped[0][1][uid] = _look(program, uid)
+    return known
+
+
+_dropped: list[tuple[Program, dict[str, tuple[Dropped, ...]]]] = []
+
+
+def _look(program: Program, uid: str) -> tuple[Dropped, ...]:
     function = program.functions.get(uid)
     if function is None or function.body is None or function.language == "python":
         return ()
@@ -71,7 +83,7 @@ def dropped_in(program: Program, uid: str) -> tuple[Dropped, ...]:
         if passed is not None and not _covered(passed.span[0], asks, launches if one_by_one else []):
             out.append(passed)
     out += _kept_only(nodes)
-    return tuple(sorted(set(out), key=lambda d: d.span))
+    return tuple(sorted(dict.fromkeys(out), key=lambda d: d.span))
 
 
 def _alone(node: Expr | Stmt) -> Iterator[Api]:

@@ -93,17 +93,20 @@ _memo: list[tuple[Timeline, dict[tuple[int, int], tuple[Conflict, ...]]]] = []  
 
 
 def _conflicts(timeline: Timeline, op_a: int, op_b: int) -> tuple[Conflict, ...]:
-    pairs: list[Conflict] = []
-    for first in timeline.ops[op_a].accesses:
-        for second in timeline.ops[op_b].accesses:
-            if first.mode is Mode.READ and second.mode is Mode.READ:
-                continue
-            if first.mode is Mode.ATOMIC and second.mode is Mode.ATOMIC:
-                continue
-            same = same_memory(timeline, first, second)
-            if same is not False:
-                pairs.append(Conflict(first, second, same))
-    return tuple(pairs)
+    found = (
+        meeting(timeline, first, second)
+        for first in timeline.ops[op_a].accesses
+        for second in timeline.ops[op_b].accesses
+    )
+    return tuple(clash for clash in found if clash is not None)
+
+
+def meeting(timeline: Timeline, first: Access, second: Access) -> Conflict | None:
+    """The conflict that two accesses are; None when they are none."""
+    if first.mode is second.mode is not Mode.WRITE:
+        return None
+    same = same_memory(timeline, first, second)
+    return None if same is False else Conflict(first, second, same)
 
 
 def same_memory(timeline: Timeline, first: Access, second: Access) -> bool | None:

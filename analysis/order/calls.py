@@ -28,7 +28,6 @@ from stitchcuda.analysis.order.values import (
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
-from stitchcuda.analysis.program.link import resolve
 
 
 class Calls(Methods):
@@ -38,9 +37,11 @@ class Calls(Methods):
 
     def call_outcomes(self, expr: ir.Call, state: State) -> list[Outcome]:
         """Every way the call can end; none when it does not return."""
-        self.observe(state, expr.callee.name if isinstance(expr.callee, ir.Name | ir.Member) else "", expr.span)
+        if self.options.observed is not None:
+            self.observe(state, expr.callee.name if isinstance(expr.callee, ir.Name | ir.Member) else "", expr.span)
         if self.frame.packs:
-            expr = replace(expr, args=packs.expanded(expr.args, self.frame.packs))
+            args = self.expanded(expr.args)
+            expr = expr if args is expr.args else replace(expr, args=args)
         callee = expr.callee
         if isinstance(callee, ir.Member):
             return self.method_outcomes(expr, callee, state)
@@ -70,10 +71,10 @@ class Calls(Methods):
     def _resolve(self, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
         here = self.frame.function
         if record is None and here.record:
-            own = resolve(self.program, here.path, name, argc, self.own_record(here))
+            own = self.meant(here.path, name, argc, self.own_record(here))
             if own:
                 return own
-        return resolve(self.program, here.path, name, argc, record)
+        return self.meant(here.path, name, argc, record)
 
     def call_value(self, value: Value, expr: ir.Call, state: State) -> list[Outcome]:
         match value:
@@ -320,11 +321,12 @@ class Calls(Methods):
             if param.default is not None:
                 return self.evaluate(param.default, state)
             return Unknown(self.fresh(f"arg.{param.name}"))
+        found = None
         if param.type.reference or self.frame.function.language == "python":
-            place = self.locate(arg, state)
+            place, found = self.place_or_value(arg, state)
             if place is not None:
                 return place
-        value = self._converted(self.evaluate(arg, state), param.type, arg.span, state)
+        value = self._converted(self.evaluate(arg, state) if found is None else found, param.type, arg.span, state)
         if param.type.reference:
             place = self.place_of_value(value)
             if place is not None and not isinstance(value, Instance):

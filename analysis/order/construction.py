@@ -89,16 +89,29 @@ class Construction(HostCalls):
         return Unknown(self.fresh("phi"))
 
     def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
-        return resolve(self.program, self.frame.function.path, name, argc, record)
+        return self.meant(self.frame.function.path, name, argc, record)
+
+    def meant(self, path: str, name: str, argc: int, record: str | None) -> tuple[Function, ...]:
+        """What a call in a file means (see `link.resolve`), looked up once."""
+        key = (path, name, argc, record)
+        known = self._meant.get(key)
+        if known is None:
+            known = self._meant[key] = resolve(self.program, path, name, argc, record)
+        return known
+
+    @cached_property
+    def _meant(self) -> dict[tuple[str, str, int, str | None], tuple[Function, ...]]:
+        return {}
 
     def new_local(self, name: str, type: TypeRef, span: Span, state: State) -> Place:
         """The place of a new local variable, empty."""
-        obj = self.object_for(self.identity("local", span, name), name, type=type, origin="local")
-        place = Place(obj.id)
-        self.frame.scopes[-1][name] = place
-        self.frame.own[obj.id] = None
+        frame = self.frame
+        place = Place(self.local_object(name, type, span))
+        frame.scopes[-1][name] = place
+        frame.own[place.object] = None
         state.clear_below(place)
-        self.revive(state, ("memory", obj.id, 0))
+        if state.released or state.families:
+            self.revive(state, ("memory", place.object, 0))
         self.moved.discard(place)
         return place
 
@@ -346,12 +359,13 @@ class Construction(HostCalls):
         if resolved is not None and by_value and (container or self.owns_objects(resolved) is not None):
             self.construct(place, resolved, (initial,), state, initial.span)  # `: items_(n), buffer_(bytes)`
             return
+        found = None
         if type is not None and type.reference:
-            target = self.locate(initial, state)
+            target, found = self.place_or_value(initial, state)
             if target is not None:
                 state.store(place, Reference(target))
                 return
-        self.store_value(state, place, self.evaluate(initial, state))
+        self.store_value(state, place, self.evaluate(initial, state) if found is None else found)
 
     def _base_named(self, this: Place, name: str) -> TypeRef | None:
         """The base class that a constructor initialises by name."""
@@ -361,6 +375,9 @@ class Construction(HostCalls):
 
     def end_storage(self, place: Place, state: State, span: Span, kept: Value) -> None:
         """The memory of a local at the end of its scope: its own, that of containers in it, and what it owns."""
+        entries = state.memory.get(place.object)
+        if self.objects[place.object].buffer is None and not (entries and any(map(_lasting, entries.values()))):
+            return
         type = self.names.resolve(self.bound_type(self.objects[place.object].type))
         if type is None or type.reference:
             return
@@ -480,3 +497,8 @@ class Construction(HostCalls):
 
     def stream_value(self, value: Value, expr: Expr, state: State) -> int:
         return super().stream_value(self._converted(value, TypeRef("cudaStream_t"), expr.span, state), expr, state)
+
+
+def _lasting(value: Value) -> bool:
+    """What a variable may own."""
+    return isinstance(value, Instance | Pointer)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cached_property
+from typing import Any
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
@@ -69,59 +72,60 @@ class Expressions(Places):
         self.steps += 1
         if self.steps > self.options.max_steps:
             raise OutOfEffort(f"more than {self.options.max_steps} evaluation steps")
-        match expr:
-            case ir.Const(value=value):
-                return self._constant(value)
-            case ir.Name():
-                return self._name(expr, state)
-            case ir.Member() | ir.Index() | ir.Deref():
-                place = self.locate(expr, state)
-                if place is None:
-                    return self._one_of_several(expr, state) or Unknown(self._unknown_key(expr))
-                self.touch(state, place, Mode.READ, expr.span)
-                return self.load(state, place)
-            case ir.AddressOf(operand=operand):
-                return self._address(operand, state)
-            case ir.Unary(op=op, operand=operand):
-                return self._unary(op, self.evaluate(operand, state))
-            case ir.Binary(op=op, left=left, right=right):
-                return self._binary(op, left, right, state)
-            case ir.Conditional(condition=condition, then=then, otherwise=otherwise):
-                return self._conditional(condition, then, otherwise, state)
-            case ir.Assign():
-                return self.assign(expr, state)
-            case ir.Call():
-                return self.call(expr, state)
-            case ir.Construct(type=type, args=args):
-                return self.temporary(type, args, state, expr.span)
-            case ir.New():
-                return self._new(expr, state)
-            case ir.Delete(operand=operand, array=array):
-                deleted = self.evaluate(operand, state)
-                self.delete(deleted, array, expr.span, state)
-                if isinstance(deleted, Pointer) and self.certain_object(deleted.place.object):
-                    self.end_of_life(state, deleted.place.object, expr.span, "delete")
-                return NULL
-            case ir.Cast(type=type, operand=operand):
-                return self.cast(self.evaluate(operand, state), type)
-            case ir.InitList(items=items):
-                values = [self.evaluate(item, state) for item in items]
-                return values[0] if len(values) == 1 else Unknown(self.fresh("list"))
-            case ir.Lambda():
-                return self._lambda(expr, state)
-            case ir.SizeOf(type=type, operand=operand):
-                return Num(self._sizeof(type, operand, state))
-            case ir.Launch():
-                return self.launch(expr, state)
-            case ir.Api():
-                return self.api(expr, state)
-            case ir.Opaque(what=what, children=parts):
-                for part in parts:
-                    self.evaluate(part, state)
-                if what in LOST:  # a call may have been lost with it
-                    self.machine.may_have_waited(state.order)
-                    self.cut(expr.span, what)
-                return Unknown(self.fresh("opaque"))
+        return self._evaluators[type(expr)](expr, state)
+
+    @cached_property
+    def _evaluators(self) -> dict[type, Callable[[Any, State], Value]]:
+        """What evaluates each kind of expression."""
+        return {
+            ir.Const: lambda e, s: self._constant(e.value),
+            ir.Name: self._name,
+            ir.Member: self._read,
+            ir.Index: self._read,
+            ir.Deref: self._read,
+            ir.AddressOf: lambda e, s: self._address(e.operand, s),
+            ir.Unary: lambda e, s: self._unary(e.op, self.evaluate(e.operand, s)),
+            ir.Binary: lambda e, s: self._binary(e.op, e.left, e.right, s),
+            ir.Conditional: lambda e, s: self._conditional(e.condition, e.then, e.otherwise, s),
+            ir.Assign: self.assign,
+            ir.Call: self.call,
+            ir.Construct: lambda e, s: self.temporary(e.type, e.args, s, e.span),
+            ir.New: self._new,
+            ir.Delete: self._delete,
+            ir.Cast: lambda e, s: self.cast(self.evaluate(e.operand, s), e.type),
+            ir.InitList: self._init_list,
+            ir.Lambda: self._lambda,
+            ir.SizeOf: lambda e, s: Num(self._sizeof(e.type, e.operand, s)),
+            ir.Launch: self.launch,
+            ir.Api: self.api,
+            ir.Opaque: self._opaque,
+        }
+
+    def _read(self, expr: ir.Member | ir.Index | ir.Deref, state: State) -> Value:
+        place = self.locate(expr, state)
+        if place is None:
+            return self._one_of_several(expr, state) or Unknown(self._unknown_key(expr))
+        self.touch(state, place, Mode.READ, expr.span)
+        return self.load(state, place)
+
+    def _delete(self, expr: ir.Delete, state: State) -> Value:
+        deleted = self.evaluate(expr.operand, state)
+        self.delete(deleted, expr.array, expr.span, state)
+        if isinstance(deleted, Pointer) and self.certain_object(deleted.place.object):
+            self.end_of_life(state, deleted.place.object, expr.span, "delete")
+        return NULL
+
+    def _init_list(self, expr: ir.InitList, state: State) -> Value:
+        values = [self.evaluate(item, state) for item in expr.items]
+        return values[0] if len(values) == 1 else Unknown(self.fresh("list"))
+
+    def _opaque(self, expr: ir.Opaque, state: State) -> Value:
+        for part in expr.children:
+            self.evaluate(part, state)
+        if expr.what in LOST:  # a call may have been lost with it
+            self.machine.may_have_waited(state.order)
+            self.cut(expr.span, expr.what)
+        return Unknown(self.fresh("opaque"))
 
     def _one_of_several(self, expr: ir.Member | ir.Index | ir.Deref, state: State) -> Value | None:
         """What is read through a pointer that may be one of several."""
@@ -372,6 +376,14 @@ class Expressions(Places):
                 return self.pointed(self.evaluate(operand, state), state)
         return None
 
+    def place_or_value(self, expr: Expr, state: State) -> tuple[Place | None, Value | None]:
+        """Where what an expression denotes is stored, or its value when that is stored nowhere; for one of them, it is not
+        evaluated a second time. (None, None): no place, and not evaluated yet."""
+        if isinstance(ir.bare(expr), ir.Call | ir.Construct | ir.Api):
+            value = self.evaluate(expr, state)
+            return self.place_of_value(value), value
+        return self.locate(expr, state), None
+
     def _base_of_member(self, base: Expr, state: State) -> Place | None:
         place = self.locate(base, state)
         if place is None:
@@ -397,8 +409,11 @@ class Expressions(Places):
 
     def _address(self, operand: Expr, state: State) -> Value:
         if isinstance(operand, ir.Index):
-            base = self.locate(operand.base, state)
-            value = self.load(state, base) if base is not None else self.evaluate(operand.base, state)
+            base, found = self.place_or_value(operand.base, state)
+            if base is not None:
+                value = self.load(state, base)
+            else:
+                value = self.evaluate(operand.base, state) if found is None else found
             at = self.evaluate(operand.index, state)
             index = at.value if isinstance(at, Num) else None
             if isinstance(value, Instance):
@@ -408,9 +423,9 @@ class Expressions(Places):
             if isinstance(value, Pointer) and value.array:
                 shifted = None if index is None or value.index is None else value.index + index
                 return replace(value, index=shifted)
-        place = self.locate(operand, state)
+        place, held = self.place_or_value(operand, state)
         if place is None:
-            value = self.evaluate(operand, state)
+            value = self.evaluate(operand, state) if held is None else held
             return value if isinstance(value, Pointer | Code) else Unknown(self._unknown_key(operand))
         type = self.names.resolve(self.bound_type(self.type_of(place)))
         size = self.size(type)

@@ -29,6 +29,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Site, Span, TypeRef
 
 Outcome = tuple[State, Value]
+_TRANSPARENT = frozenset({"move", "forward", "ref", "cref", "launder", "addressof", "as_const"})
 
 
 class HostCalls(Thrust):
@@ -63,14 +64,14 @@ class HostCalls(Thrust):
     def _transparent(self, name: str, arg: Expr, state: State) -> Value:
         if name == "addressof":
             return self.evaluate(ir.AddressOf(arg.span, arg), state)
-        place = self.locate(arg, state)
+        place, found = self.place_or_value(arg, state)
         if place is not None:
             value = state.load(place)
             value = self.load(state, place) if value is None else value
             if name in ("move", "forward"):
                 self.give_away(place, value)
             return value
-        return self.evaluate(arg, state)
+        return self.evaluate(arg, state) if found is None else found
 
     def _swap(self, left: Expr, right: Expr, state: State) -> None:
         a, b = self.locate(left, state), self.locate(right, state)
@@ -110,9 +111,11 @@ class HostCalls(Thrust):
         return Unknown(short(f"{name}({key_of(a)},{key_of(b)})"))
 
     def _library(self, name: str, expr: ir.Call, state: State) -> list[Outcome]:
+        short_name = plain(name)
+        if short_name in _TRANSPARENT and len(expr.args) == 1:
+            return [(state, self._transparent(short_name, expr.args[0], state))]
         bare = name.removeprefix("::").removeprefix("std::")
         self.watch_library(name, expr, state)
-        short_name = plain(name)
         computed = self.thrust_call(name, expr, state)
         if computed is not None:
             return [(state, computed)]
@@ -135,8 +138,6 @@ class HostCalls(Thrust):
             if isinstance(value, Pointer) and self.certain_object(value.place.object):
                 self.end_of_life(state, value.place.object, expr.span, name)
             return [(state, NULL)]
-        if short_name in ("move", "forward", "ref", "cref", "launder", "addressof", "as_const") and len(expr.args) == 1:
-            return [(state, self._transparent(short_name, expr.args[0], state))]
         if short_name == "swap" and len(expr.args) == 2:
             self._swap(expr.args[0], expr.args[1], state)
             return [(state, NULL)]

@@ -8,7 +8,7 @@ from stitchcuda.analysis.order.arithmetic import NULL
 from stitchcuda.analysis.order.captures import Captures
 from stitchcuda.analysis.order.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.machine import Done, uncertain
-from stitchcuda.analysis.order.places import ANYWHERE
+from stitchcuda.analysis.order.places import ANYWHERE, HOST_VISIBLE
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO
@@ -130,8 +130,10 @@ class HostFunctions(Captures):
     def touch(self, state: State, place: Place, mode: Mode, span: Span) -> None:
         body = self.inside
         if body is None:
-            if not self._told and not self._shared or place.object not in self._shared:
-                super().touch(state, place, mode, span)
+            if place.object not in self._shared:
+                obj = self.objects[place.object]
+                if obj.buffer is not None or obj.memory in HOST_VISIBLE:  # else nothing on the device can see it
+                    super().touch(state, place, mode, span)
             else:
                 flag = self.synchronised(place)
                 self._see_spot(state, _spot(place), flag or self._is_flag(place))

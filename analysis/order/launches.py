@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 
 from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
@@ -45,7 +46,7 @@ class Launches(Expressions):
         if expr.shared is not None:
             self.evaluate(expr.shared, state)
         stream = self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
-        args = [self.evaluate(a, state) for a in packs.expanded(expr.args, self.frame.packs)]
+        args = [self.evaluate(a, state) for a in self.expanded(expr.args)]
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         uids = self._kernels(kernel, len(args))
@@ -68,6 +69,21 @@ class Launches(Expressions):
             early=self.starts_early(expr, launched.kernels, stream, state),
         )
         return NULL
+
+    def expanded(self, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The arguments with the parameter packs of the running call written out; once for packs of the same length."""
+        given = self.frame.packs
+        if not given:
+            return args
+        key = (id(args), *given.items())
+        known = self._expanded.get(key)
+        if known is None or known[0] is not args:
+            known = self._expanded[key] = (args, packs.expanded(args, given))
+        return known[1]
+
+    @cached_property
+    def _expanded(self) -> dict[tuple[object, ...], tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
+        return {}
 
     def starts_early(self, expr: ir.Launch, kernels: tuple[str, ...], stream: int, state: State) -> bool:
         """Whether the launch may start before the one in front of it is complete; a layer above knows."""

@@ -270,8 +270,10 @@ class Loops(Lengths):
         return None
 
     def _iterable(self, expr: Expr, state: State) -> Value:
-        place = self.locate(expr, state)
-        return self.load(state, place) if place is not None else self.evaluate(expr, state)
+        place, found = self.place_or_value(expr, state)
+        if place is not None:
+            return self.load(state, place)
+        return self.evaluate(expr, state) if found is None else found
 
     def _bind_target(self, stmt: ir.Loop, state: State, index: Poly) -> None:
         """`for (T& x : items)`: x is the element at the loop's index."""

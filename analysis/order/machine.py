@@ -415,8 +415,11 @@ def merge(a: OrderState, b: OrderState, forced: bool = False) -> OrderState:
     """One state for two groups of paths: an op counts as done when it is done on every path that ran it. `forced`: they are
     merged for want of effort, though what follows may tell them apart."""
 
+    if a is b or a == b:
+        return a
+
     def done(x: Done, y: Done) -> Done:
-        if x == y:
+        if x is y or x == y:
             return x
         must = (x.must & y.must) | (x.must & ~b.earlier) | (y.must & ~a.earlier)
         either = x.may | y.may

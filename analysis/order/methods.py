@@ -70,12 +70,12 @@ class Methods(Summaries):
         policy = self.thrust_policy(callee, expr, state)
         if policy is not None:
             return [(state, policy)]
-        place = self.locate(callee.base, state)
+        place, found = self.place_or_value(callee.base, state)
         if place is not None:
             held = state.load(place)
             value: Value = held if held is not None else self.load(state, place)
         else:
-            value = self.evaluate(callee.base, state)
+            value = self.evaluate(callee.base, state) if found is None else found
         if isinstance(value, Either):
             return self.each(value.options, state, lambda option, s: self._method_of(expr, callee, None, option, s))
         return self._method_of(expr, callee, place, value, state)

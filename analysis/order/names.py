@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from stitchcuda.analysis.order import statics
 from stitchcuda.analysis.order.values import SIZES
@@ -111,6 +112,7 @@ SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})
 NUMBERS = frozenset(SIZES) - {"dim3", "cudaStream_t", "cudaEvent_t"}
 
 
+@lru_cache(maxsize=1 << 16)
 def plain(name: str) -> str:
     """`std::vector` -> `vector`, `thrust::device_vector` -> `device_vector`."""
     return name.rsplit("::", 1)[-1]
@@ -125,6 +127,9 @@ class Names:
     constants: dict[str, list[tuple[str, Expr]]] = field(default_factory=dict)  # name -> (path, value)
     globals: dict[str, list[tuple[str, Declare]]] = field(default_factory=dict)
     records: dict[str, list[Record]] = field(default_factory=dict)  # unqualified name -> records
+    _targets: dict[str, TypeRef | None] = field(default_factory=dict)  # of type names: what their aliases stand for
+    _seen: dict[tuple[str, str, str], tuple[str, Declare] | None] = field(default_factory=dict)  # globals looked up
+    _field_types: dict[tuple[str, str], TypeRef | None] = field(default_factory=dict)
 
     @staticmethod
     def of(program: Program) -> Names:
@@ -153,6 +158,12 @@ class Names:
 
     def global_seen_from(self, path: str, name: str, record: str = "") -> tuple[str, Declare] | None:
         """The variable that a name means in a file, in a method of `record` if that is given."""
+        key = (name, path, record)
+        if key not in self._seen:
+            self._seen[key] = self._global_seen_from(path, name, record)
+        return self._seen[key]
+
+    def _global_seen_from(self, path: str, name: str, record: str) -> tuple[str, Declare] | None:
         found = self.globals.get(plain(name))
         if not found:
             return None
@@ -170,11 +181,16 @@ class Names:
 
     def resolve(self, type: TypeRef | None) -> TypeRef | None:
         """A type with aliases followed (bounded, an alias may name itself)."""
+        if type is None:
+            return None
+        targets = self._targets
         for _ in range(8):
-            if type is None:
-                return None
-            target = self.aliases.get(type.name) or self.aliases.get(plain(type.name))
-            if target is None or target.name == type.name:
+            name = type.name
+            if name in targets:
+                target = targets[name]
+            else:
+                target = targets[name] = self.aliases.get(name) or self.aliases.get(plain(name))
+            if target is None or target.name == name:
                 return type
             type = TypeRef(
                 target.name,
@@ -197,6 +213,15 @@ class Names:
         return found[0] if found else None
 
     def field_type(self, record: Record, name: str) -> TypeRef | None:
+        """The type of a field of a record or of its bases."""
+        if self.program.records.get(record.name) is not record:
+            return self._field_type(record, name)
+        key = (record.name, name)
+        if key not in self._field_types:
+            self._field_types[key] = self._field_type(record, name)
+        return self._field_types[key]
+
+    def _field_type(self, record: Record, name: str) -> TypeRef | None:
         seen: set[str] = set()
         stack = [record]
         while stack:

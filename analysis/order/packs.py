@@ -36,7 +36,7 @@ def expanded(args: tuple[Expr, ...], packs: Mapping[str, int]) -> tuple[Expr, ..
                     out.append(cast(Expr, _renamed(pattern, names)))
                 continue
         out.append(arg)
-    return tuple(out)
+    return tuple(out) if len(out) != len(args) or any(a is not b for a, b in zip(out, args, strict=True)) else args
 
 
 def _renamed(node: Any, names: Mapping[str, str]) -> Any:

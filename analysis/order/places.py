@@ -142,7 +142,7 @@ class Places(Clocks):
 
     def variable(self, name: str, template: tuple[Expr | TypeRef, ...] = ()) -> Place | None:
         """The place of a local variable, a member of `this`, a static member, or a global."""
-        frame = self.frame
+        frame = self.frames[-1]
         for scope in reversed(frame.scopes):
             if name in scope:
                 return scope[name]
@@ -235,8 +235,10 @@ class Places(Clocks):
 
     def load(self, state: State, place: Place) -> Value:
         """What a place holds; made up on the spot when nothing was stored there."""
-        place = self.follow(state, place)
         value = state.load(place)
+        if isinstance(value, Reference):
+            place = self.follow(state, place)
+            value = state.load(place)
         if value is not None:
             return value
         type = self.names.resolve(self.bound_type(self.type_of(place)))

@@ -74,6 +74,7 @@ class LoopFrame:
     )  # op, kind, handle, conditions
     entered: set[tuple[Condition, ...]] = field(default_factory=set)  # conditions under which the body was entered
     element: bool = False  # no loop of the program: one element of an array of objects is constructed
+    number: int = -1  # of the indexes of this loop and those around it; see `Recorder.local_object`
 
 
 @dataclass(slots=True)
@@ -92,6 +93,7 @@ class Frame:
     types: dict[str, TypeRef] = field(default_factory=dict)  # template parameters bound by the call
     own: dict[int, None] = field(default_factory=dict)  # objects of its variables, which die with it
     captured: bool = False  # a lambda was made in it, which may outlive it and still name its variables
+    number: int = -1  # of function and call path; see `Recorder.local_object`
 
 
 class OutOfEffort(Exception):
@@ -112,6 +114,8 @@ class Recorder:
         )
         self.objects: list[Object] = []
         self._objects: dict[Identity, int] = {}
+        self._locals: dict[tuple[object, ...], int] = {}
+        self._interned: dict[object, int] = {}
         self._object_of: dict[int, int] = {}  # buffer -> the object that it stands for
         self.buffers: list[Buffer] = []
         self.streams: list[Stream] = [Stream(LEGACY_STREAM, "default", StreamKind.LEGACY, True)]
@@ -201,6 +205,27 @@ class Recorder:
         self._objects[identity] = made.id
         self.objects.append(made)
         return made
+
+    def local_object(self, name: str, type: TypeRef, span: Span) -> int:
+        """The object of a local variable: what `object_for` gives, found without making its identity."""
+        frame = self.frames[-1]
+        if frame.number < 0:
+            frame.number = self._number_of((frame.function.path, frame.function.uid, frame.calls))
+        loops = -1
+        if self.loop_stack:
+            inner = self.loop_stack[-1]
+            if inner.number < 0:
+                inner.number = self._number_of(self.instance())
+            loops = inner.number
+        key = (frame.number, loops, name, span)
+        known = self._locals.get(key)
+        if known is None:
+            known = self.object_for(self.identity("local", span, name), name, type=type, origin="local").id
+            self._locals[key] = known
+        return known
+
+    def _number_of(self, what: object) -> int:
+        return self._interned.setdefault(what, len(self._interned))
 
     def buffer_of(self, object_id: int) -> int:
         """The Timeline buffer that stands for an object."""

@@ -85,7 +85,7 @@ class State:
 
     def load(self, place: Place) -> Value | None:
         entries = self.memory.get(place.object)
-        return None if entries is None else entries.get(place.path)
+        return entries.get(place.path) if entries else None
 
     def store(self, place: Place, value: Value) -> None:
         self._own(place.object)[place.path] = value
@@ -165,12 +165,12 @@ class State:
         """Whether `low >= 0` (or `low == 0`) follows from one known bound."""
         if exact:  # only "not equal" is looked for: strictly above or below
             above, below = low - ONE, -low - ONE
-            return False if any((p - b).nonnegative() for b in self.bounds for p in (above, below)) else None
+            return False if any(p.covers(b) for b in self.bounds for p in (above, below)) else None
         against = -low - ONE
         for bound in self.bounds:
-            if (low - bound).nonnegative():
+            if low.covers(bound):
                 return True
-            if (against - bound).nonnegative():
+            if against.covers(bound):
                 return False
         return None
 
@@ -222,12 +222,14 @@ def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> 
 
 
 def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) -> State:
-    """One state for two groups of paths. What differs becomes unknown, except that a handle wins over nothing."""
-    memory = {**b.memory, **a.memory}
+    """One state for two groups of paths, which are gone then. What differs becomes unknown, except that a handle wins over
+    nothing."""
+    released = _released(a, b) if a.released or b.released else {}
+    memory = a.memory
     for obj in _apart(b.memory, memory):
-        x, y = memory[obj], b.memory[obj]
-        memory[obj] = {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
-    facts = {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
+        x, y = memory.get(obj), b.memory[obj]
+        memory[obj] = y if x is None else {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
+    facts = a.facts if a.facts == b.facts else {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
     common = 0
     for p, q in zip(a.conditions, b.conditions, strict=False):
         if p != q:
@@ -240,14 +242,14 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
         memory,
         set(),
         facts,
-        tuple(p for p in a.bounds if p in b.bounds),
+        a.bounds if a.bounds == b.bounds else tuple(p for p in a.bounds if p in b.bounds),
         a.conditions[:common],
         a.device if a.device == b.device else None,
         a.current_stream if a.current_stream == b.current_stream else None,
         library,
         hosts,
         a.touched | b.touched,
-        _released(a, b) if a.released or b.released else {},
+        released,
         tuple(f for f in a.families if f in b.families),
         capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )

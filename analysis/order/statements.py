@@ -176,10 +176,12 @@ class Statements(Calls):
         if stmt.static and init is not None:
             return self._static(stmt, state)
         if stmt.type.reference and init is not None:
-            place = self.locate(init, state)
+            found, place = self._referred(init, state)
             if place is not None:
                 self.frame.scopes[-1][stmt.name] = place
                 return [state]
+            if found is not None:
+                return self._bound(stmt, init, found)
         if init is None:
             place = self.new_local(stmt.name, stmt.type, stmt.span, state)
             self.construct(place, stmt.type, (), state, stmt.span)
@@ -192,8 +194,21 @@ class Statements(Calls):
             place = self.new_local(stmt.name, stmt.type, stmt.span, state)
             self.initialise(place, stmt.type, init, state)
             return [] if state.dead else [state]
+        return self._bound(stmt, init, self.outcomes(init, state))
+
+    def _referred(self, expr: Expr, state: State) -> tuple[list[Outcome] | None, Place | None]:
+        """What a reference to an expression refers to. The outcomes of a call, which happens once, when that is not known."""
+        if not isinstance(ir.bare(expr), ir.Call | ir.Construct | ir.Api):
+            return None, self.locate(expr, state)
+        found = self.outcomes(expr, state)
+        if not any(self.place_of_value(value) is not None for _, value in found):
+            return found, None
+        value = self.joined(found, state)
+        return [(state, value)], self.place_of_value(value)
+
+    def _bound(self, stmt: ir.Declare, init: Expr, found: list[Outcome]) -> list[State]:
         out = []
-        for after, value in self.outcomes(init, state):
+        for after, value in found:
             if isinstance(value, Reference):
                 value = self.load(after, value.place)
             moved = isinstance(init, ir.Call | ir.Api | ir.New)
@@ -222,13 +237,14 @@ class Statements(Calls):
             self._leave(state, NULL, stmt)
             frame.returns.append((state, NULL))
             return
+        found = None
         if frame.function.returns.reference:
-            place = self.locate(value, state)
+            found, place = self._referred(value, state)
             if place is not None:
                 self._leave(state, NULL, stmt)
                 frame.returns.append((state, Reference(place)))
                 return
-        for after, result in self.outcomes(value, state):
+        for after, result in self.outcomes(value, state) if found is None else found:
             if isinstance(result, Reference):
                 result = self.load(after, result.place)
             if isinstance(result, Struct):

@@ -69,14 +69,21 @@ class Summaries(Elements):
     def _sizes(self) -> dict[str, int]:
         return {}
 
+    @cached_property
+    def _negative(self) -> dict[str, bool]:
+        return {}
+
     def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
         """A host-only function that is not followed: what it reads and writes through its parameters."""
         self.executed.add(function.uid)
         effects = kernel_effects(self.program, function.uid)
         given: list[tuple[ir.Param, Place | None, Value]] = []
         for param, arg in zip(function.params, expr.args, strict=False):
-            place = self.locate(arg, state) if param.type.reference else None
-            value = self.load(state, place) if place is not None else self.evaluate(arg, state)
+            place, found = self.place_or_value(arg, state) if param.type.reference else (None, None)
+            if place is not None:
+                value = self.load(state, place)
+            else:
+                value = self.evaluate(arg, state) if found is None else found
             given.append((param, place, value))
         numbers = {param.name: value.value for param, _, value in given if isinstance(value, Num)}
         for param, place, value in given:
@@ -91,7 +98,10 @@ class Summaries(Elements):
                 self.objects[place.object].filled = True
         if this is not None:
             self._forget(state, this)
-        sign = "-" if _may_be_negative(function) else ""
+        negative = self._negative.get(function.uid)
+        if negative is None:
+            negative = self._negative[function.uid] = _may_be_negative(function)
+        sign = "-" if negative else ""
         return [(state, self._result(function.returns, expr, function.name, state, sign))]
 
     def _filled(self, param: ir.Param, value: Value, span: Span, state: State) -> None:

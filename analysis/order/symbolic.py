@@ -83,6 +83,17 @@ class Poly:
                     return False
         return True
 
+    def covers(self, other: Poly) -> bool:
+        """Whether `self - other` is `nonnegative`, without making it."""
+        if not other.terms:
+            return self.nonnegative()
+        rest = dict(self.terms)
+        for mono, coeff in other.terms:
+            left = rest.pop(mono, 0) - coeff
+            if left < 0 or (left and any(name[:1] == "-" for name in mono)):
+                return False
+        return all(coeff >= 0 and not any(name[:1] == "-" for name in mono) for mono, coeff in rest.items())
+
     def __str__(self) -> str:
         if not self.terms:
             return "0"

@@ -6,7 +6,8 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings import wording
-from stitchcuda.analysis.findings.race import exclusive, memory_key
+from stitchcuda.analysis.findings.lookup import memory_key
+from stitchcuda.analysis.findings.race import exclusive
 from stitchcuda.analysis.order.alias import alias
 from stitchcuda.analysis.order.timeline import Buffer, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind

@@ -13,7 +13,7 @@ import itertools
 from collections import defaultdict
 
 from stitchcuda.analysis.findings import wording
-from stitchcuda.analysis.findings.race import memory_key
+from stitchcuda.analysis.findings.lookup import memory_key
 from stitchcuda.analysis.order.alias import alias, conflict
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Buffer, Certainty, Memory, Mode, Op, Timeline

@@ -46,7 +46,8 @@ from collections.abc import Iterator
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.fixes import free_on_stream, wait_for_event, wait_on_host
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, memory_key, race_finding, races, weaker
+from stitchcuda.analysis.findings.lookup import memory_key
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, weaker
 from stitchcuda.analysis.order.timeline import Access, Mode, Op
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind
 

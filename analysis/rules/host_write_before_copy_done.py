@@ -52,7 +52,8 @@ from collections.abc import Iterator
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.fixes import wait_on_host
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, memory_key, race_finding, races, writes_later
+from stitchcuda.analysis.findings.lookup import memory_key
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, writes_later
 from stitchcuda.analysis.findings.signals import signals
 from stitchcuda.analysis.order.timeline import Memory, Mode, Timeline
 from stitchcuda.analysis.program.ir import ApiKind
