@@ -72,7 +72,7 @@ __global__ void shift(float *x, int n) {
 """
 FILES = {"main.cu": MAIN, "kernels.cuh": KERNELS, "CMakeLists.txt": "add_executable(main main.cu)\n"}
 
-MARKS = {
+MARKS: dict[str, tuple[bytes, str, dict[str, str]]] = {
     "G0": (b"NEW_HAZARD", "unordered reads and writes", {}),
     "G1": (b"ORDER_LOST", "a copy no longer waits for the kernel", {}),
     "G2": (b"NO_BUILD", "identifier is undefined", {}),
