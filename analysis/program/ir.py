@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias, overload
 
+from stitchcuda.analysis.quick_init import quick_init
+
 Span: TypeAlias = tuple[int, int]
 
 
@@ -556,6 +558,13 @@ class Program:
 
 
 Node: TypeAlias = Expr | Stmt
+
+_OFTEN: tuple[type, ...] = (
+    *(Assign, AddressOf, Api, Binary, Call, Cast, Const, Deref, Index, Member, Name, Unary),
+    *(Block, Declare, Evaluate, If, Return, Location, Param, Site, TypeRef),
+)
+for _each in _OFTEN:
+    quick_init(_each)
 
 
 def _of_call(node: Call) -> tuple[Node, ...]:

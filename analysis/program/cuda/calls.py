@@ -40,9 +40,10 @@ def call(cx: Context, node: Node) -> Expr:
     given = node.child_by_field_id(g.F_ARGUMENTS)
     if function is None or given is None:
         return cx.opaque(node, "call")
-    config = next((c for c in node.children if c.kind_id == g.KERNEL_CALL), None)
-    if config is not None:
-        return _launch(cx, node, function, config, given)
+    if node.child_count > 2:
+        config = next((c for c in node.children if c.kind_id == g.KERNEL_CALL), None)
+        if config is not None:
+            return _launch(cx, node, function, config, given)
     kind = function.kind_id
     if kind == g.IDENTIFIER:
         return _named(cx, node, function, cx.read(function), given)
@@ -89,7 +90,7 @@ def _cast(cx: Context, node: Node, function: Node, given: Node) -> Expr | None:
 
 
 def _count(given: Node) -> int:
-    return sum(1 for c in given.named_children if c.kind_id != g.COMMENT)
+    return len([c for c in given.named_children if c.kind_id != g.COMMENT])
 
 
 def _is_type(cx: Context, name: str) -> bool:

@@ -9,7 +9,7 @@ from stitchcuda.analysis.program.cuda.declarators import (
     described_type,
     template_values,
 )
-from stitchcuda.analysis.program.cuda.misread_casts import misread, regrouped
+from stitchcuda.analysis.program.cuda.misread_casts import CAST, misread, regrouped
 from stitchcuda.analysis.program.cuda.names import identifier
 from stitchcuda.analysis.program.ir import (
     AddressOf,
@@ -41,6 +41,7 @@ from tree_sitter import Node
 
 # A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
 _MAX_CHAIN = 120
+_OPERATORS: dict[int, str] = {}  # by kind of token
 _WORDS = {"and": "&&", "or": "||", "not_eq": "!=", "bitand": "&", "bitor": "|", "xor": "^"}
 
 
@@ -82,19 +83,28 @@ def binary(cx: Context, node: Node) -> Expr:
         operator = current.child_by_field_id(g.F_OPERATOR)
         if left is None or right is None or operator is None:
             break
-        op = cx.read(operator)
-        chain.append((current, _WORDS.get(op, op), right))
+        chain.append((current, _OPERATORS.get(operator.kind_id) or _operator(cx, operator), right))
         current = left
     if not chain:
         return cx.opaque(node, "binary expression")
     result = cx.expr(current)
     if len(chain) > _MAX_CHAIN:
         return Opaque(cx.span(node), "long chain", (result, *(cx.expr(right) for _, _, right in reversed(chain))))
-    if any(misread(cx, n) is not None for n in (current, *(right for _, _, right in chain))):
-        return _regrouped(cx, current, chain)
+    for n in (current, *[right for _, _, right in chain]):
+        if n.kind_id == CAST and misread(cx, n) is not None:
+            return _regrouped(cx, current, chain)
     for whole, op, right in reversed(chain):
         result = Binary(cx.span(whole), op, result, cx.expr(right))
     return result
+
+
+def _operator(cx: Context, node: Node) -> str:
+    """The operator that a token is; a token of a kind has always the same text."""
+    text = cx.read(node)
+    op = _WORDS.get(text, text)
+    if text == node.type:
+        _OPERATORS[node.kind_id] = op
+    return op
 
 
 def _regrouped(cx: Context, first: Node, chain: list[tuple[Node, str, Node]]) -> Expr:

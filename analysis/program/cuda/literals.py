@@ -12,6 +12,8 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f
 
 def number(text: str) -> int | float | None:
     """The value of a number literal, or None when it is not one (a user-defined suffix, broken text)."""
+    if len(text) < 19 and text.isdecimal() and text.isascii() and (text[0] != "0" or text == "0"):
+        return int(text)
     plain = text.replace("'", "")
     lower = plain.lower()
     try:

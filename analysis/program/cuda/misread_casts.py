@@ -10,7 +10,7 @@ from stitchcuda.analysis.program.cuda.context import Context
 from stitchcuda.analysis.program.ir import Binary, Expr
 from tree_sitter import Node
 
-_CAST = g.kind("cast_expression")
+CAST = g.kind("cast_expression")
 _UNARY = g.kind("unary_expression")
 _PRECEDENCE = {
     op: level
@@ -24,7 +24,7 @@ _PRECEDENCE = {
 
 def misread(cx: Context, node: Node) -> tuple[Node, str, Node] | None:
     """The value, the operator and the operand of what looks like a cast of a signed number to a type that is none."""
-    if node.kind_id != _CAST:
+    if node.kind_id != CAST:
         return None
     target, value = node.child_by_field_id(g.F_TYPE), node.child_by_field_id(g.F_VALUE)
     if target is None or value is None or value.kind_id != _UNARY or target.named_child_count != 1:
