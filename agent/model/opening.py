@@ -72,8 +72,10 @@ def configured(
     rules = [NeverSend(user.never_send)] if user.never_send else []
     if file is not None and workspace.never_send:
         rules.append(NeverSend(workspace.never_send, file.parent))
-    key = choose_key(endpoint, options, environment)
-    return Configured(endpoint, key, choose_budget(budget, user, workspace), tuple(rules))
+    said = choose_budget(budget, user, workspace)
+    if budget.money is None and said.money is not None and not (endpoint.prices.input or endpoint.prices.output):
+        raise NoEndpoint("[llm] money: nothing says what the model costs; input_price and output_price do")
+    return Configured(endpoint, choose_key(endpoint, options, environment), said, tuple(rules))
 
 
 def _section(file: Path) -> LlmSection:

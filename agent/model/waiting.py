@@ -19,11 +19,16 @@ def run(work: Coroutine[Any, Any, T], cancelled: Callable[[], bool]) -> T:
     are closed by then."""
     loop = asyncio.new_event_loop()
     task = loop.create_task(work)
+    watch = loop.create_task(_watch(task, cancelled))
     try:
-        return loop.run_until_complete(_watch(task, cancelled))
-    finally:
+        return loop.run_until_complete(watch)
+    finally:  # also after an interrupt from the keyboard
         task.cancel()
-        loop.run_until_complete(asyncio.wait({task}, timeout=LEAVE))
+        watch.cancel()
+        loop.run_until_complete(asyncio.wait({task, watch}, timeout=LEAVE))
+        for done in (task, watch):
+            if done.done() and not done.cancelled():
+                done.exception()  # was raised, or nobody asks any more
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()  # a thread that looks up a host's name is not waited for
 

@@ -166,6 +166,15 @@ def test_nothing_is_configured(root: Path) -> None:
     assert configured(root, environment={}) is None
 
 
+def test_money_cannot_be_counted_without_prices(root: Path, home: Path) -> None:
+    (home / "stitchcuda.toml").write_text("[llm]\nmoney = 1.0\n")
+    with pytest.raises(NoEndpoint, match="input_price and output_price"):
+        configured(root, Options(A), environment={})
+    (home / "stitchcuda.toml").write_text("[llm]\nmoney = 1.0\noutput_price = 10.0\n")
+    said = configured(root, Options(A), environment={})
+    assert said is not None and said.ledger().prices.output == 10.0
+
+
 @pytest.mark.parametrize("where", ["home", "root"])
 def test_mistakes_are_named(where: str, root: Path, home: Path) -> None:
     folder = home if where == "home" else root
