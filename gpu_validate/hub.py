@@ -24,6 +24,7 @@ from stitchcuda.gpu_validate.element_types import element_types
 from stitchcuda.gpu_validate.figures import FIGURES, Figures, chosen_statistic, figures_of
 from stitchcuda.gpu_validate.gates.g3_equivalence import BaselineResults, Equivalence, equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.g6_latency import TIMED, Budget, Latency, Side, latency
+from stitchcuda.gpu_validate.gates.lowered_precision import with_precision
 from stitchcuda.gpu_validate.gates.traced_races import TracedRaces, TracedRun, traced_races, with_traced_races
 from stitchcuda.gpu_validate.invocations import Starts, find_starts
 from stitchcuda.gpu_validate.limits import limits_of
@@ -331,7 +332,9 @@ class _Judgement:
 
     def _structure(self) -> GateResult:
         self._after = self._hub.tools.analyse(self._candidate)
-        return self._hub.tools.structure(self._hub.analysis(), self._after)
+        hub = self._hub
+        result = hub.tools.structure(hub.analysis(), self._after)
+        return with_precision(result, hub.analysis(), self._after, (hub.baseline, self._candidate), hub.contract)
 
     def _order(self) -> GateResult:
         if self._after is None:

@@ -30,6 +30,10 @@ _OPEN = {
     "G4": "install compute-sanitizer (stitchcuda doctor)",
     "G6": "run on a quiet machine, give more runs, or keep the original: there may be nothing to gain",
 }
+_PRECISION = (
+    "results within a tolerance for the inputs at hand do not make fewer bits right",
+    "compute as precisely as the original, or let the contract name the lower precision",
+)
 _NO_GPU = "run it on a machine with an NVIDIA GPU (stitchcuda doctor says what is here)"
 
 
@@ -52,4 +56,7 @@ def primary_of(gates: Sequence[GateResult]) -> Primary | None:
     issue = gate.reason or (placed.what if placed else f"{gate.gate} is {gate.state.value}")
     where = (placed.path, placed.line) if placed else ("", 0)
     fix = _NO_GPU if gate.reason.startswith("there is no GPU") else fixes.get(gate.gate, "")
-    return Primary(issue, _WHY.get(gate.gate, ""), fix, *where)
+    why = _WHY.get(gate.gate, "")
+    if gate.gate == "G0" and issue.startswith("precision is lowered"):
+        why, fix = _PRECISION
+    return Primary(issue, why, fix, *where)
