@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from stitchcuda.agent.model.accounting import Allowance, Ledger, described, input_at_most, tokens_at_most
+from stitchcuda.agent.model.accounting import Allowance, Ledger, described, input_at_most
 from stitchcuda.agent.model.connection import Connection, Failure, Opened, open_connection
 from stitchcuda.agent.model.endpoint import NO_KEY, Api, Endpoint
 from stitchcuda.agent.model.events import EventReader
@@ -56,7 +56,7 @@ class _Attempt:
 
     input: int
     allowance: Allowance
-    measured: bool  # whether `received`, the bytes that the model said, is known
+    measured: bool  # whether `received`, the bytes that the model said at most, is known
     received: int = 0
     cut: bool = False
 
@@ -222,13 +222,11 @@ class Client:
                 raise _Enormous(f"its reply is larger than {self._endpoint.largest_reply >> 10} KiB")
         attempt.received, attempt.measured = len(body), True
         try:
-            answered = read_whole(api, json.loads(body.decode("utf-8")))
+            return read_whole(api, json.loads(body.decode("utf-8")))
         except UnicodeDecodeError:
             raise _Unreadable("its reply is no UTF-8") from None
         except (ValueError, RecursionError):
             raise _Unreadable("its reply is not what this API answers") from None
-        attempt.received = tokens_at_most(answered.text) + sum(tokens_at_most(c.arguments) for c in answered.calls)
-        return answered
 
     async def _read_stream(self, opened: Opened, api: Api, attempt: _Attempt) -> Answered:
         stream = ChatStream() if api is Api.CHAT else ResponseStream()

@@ -13,22 +13,23 @@ class EventReader:
     that the end of the stream cuts off is none."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []  # pieces of a line whose end has not come
         self._data: list[bytes] = []
 
     def feed(self, piece: bytes) -> Iterator[bytes]:
-        lines = _LINE_END.split(self._rest + piece) if self._has_end(piece) else [self._rest + piece]
-        self._rest = lines.pop()
-        for line in lines:
-            yield from self._line(line)
+        half = bool(self._rest) and self._rest[-1].endswith(b"\r")
+        if piece:
+            self._rest.append(piece)
+        if half or b"\n" in piece or b"\r" in piece:
+            lines = _LINE_END.split(b"".join(self._rest))
+            self._rest = [last] if (last := lines.pop()) else []
+            for line in lines:
+                yield from self._line(line)
 
     def end(self) -> Iterator[bytes]:
         """The last event, where only the empty line after it is missing."""
-        yield from self._line(self._rest.rstrip(b"\r"))
+        yield from self._line(b"".join(self._rest).rstrip(b"\r"))
         yield from self._line(b"")
-
-    def _has_end(self, piece: bytes) -> bool:
-        return b"\n" in piece or b"\r" in piece or self._rest.endswith(b"\r")
 
     def _line(self, line: bytes) -> Iterator[bytes]:
         if not line:

@@ -233,6 +233,10 @@ def sound(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 def _text(value: object) -> str:
     """Text, or the texts of a list of parts."""
     if isinstance(value, list):
@@ -304,7 +308,7 @@ class ChatStream:
     whole: bool = False  # whether it came to its end
 
     def feed(self, data: bytes) -> int:
-        """Takes one event; how many characters the model said in it. Raises ValueError for what is no JSON object."""
+        """Takes one event; how many bytes the model said in it. Raises ValueError for what is no JSON object."""
         if data.strip() == b"[DONE]":
             self.whole = True
             return 0
@@ -329,7 +333,7 @@ class ChatStream:
         thought = _text(delta.get("reasoning_content")) or _text(delta.get("reasoning"))
         self.text.append(text)
         self.refusal.append(refusal)
-        said = len(text) + len(refusal) + len(thought)
+        said = _size(text) + _size(refusal) + _size(thought)
         for place, part in enumerate(_dicts(delta.get("tool_calls"))):
             index = part.get("index")
             call = self.calls.setdefault(index if isinstance(index, int) else place, {"id": "", "name": [], "args": []})
@@ -341,7 +345,7 @@ class ChatStream:
             call["args"].append(
                 arguments if isinstance(arguments, str) else "" if arguments is None else _argument(arguments)
             )
-            said += len(call["args"][-1])
+            said += _size(call["args"][-1])
         return said
 
     def answered(self) -> Answered:
@@ -379,7 +383,7 @@ class ResponseStream:
             delta = _text(value.get("delta"))
             if kind == "response.output_text.delta":
                 self.text.append(delta)
-            return len(delta)
+            return _size(delta)
         return 0
 
     def answered(self) -> Answered:

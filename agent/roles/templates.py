@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+
+from stitchcuda.agent.user_folders import config_folder
 
 NAMES = ("anchor", "architect", "coder", "repairer")
 SHARED = "deciding"
@@ -64,16 +64,7 @@ class Templates:
 
 def user_folder() -> Path:
     """Where the user's own templates stand, which need not exist: never inside a workspace."""
-    named = os.environ.get("XDG_CONFIG_HOME", "")
-    if named and Path(named).is_absolute():
-        home = Path(named)
-    elif sys.platform == "win32":
-        home = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    elif sys.platform == "darwin":
-        home = Path.home() / "Library" / "Application Support"
-    else:
-        home = Path.home() / ".config"
-    return home / "stitchcuda" / "prompts"
+    return config_folder() / "prompts"
 
 
 def load(folder: Path | None = None) -> Templates:
