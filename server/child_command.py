@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,8 +34,15 @@ class Answer:
     message: str = ""
 
 
-async def run(job: Job, words: Sequence[str], report: Report, command: Sequence[str] = COMMAND) -> Answer:
-    """Runs `stitchcuda WORDS... --format json --progress json`; it ends with the job at the latest."""
+async def run(
+    job: Job,
+    words: Sequence[str],
+    report: Report,
+    command: Sequence[str] = COMMAND,
+    secrets: Mapping[str, str] | None = None,
+) -> Answer:
+    """Runs `stitchcuda WORDS... --format json --progress json`; it ends with the job at the latest. `secrets` are variables that
+    it gets beside ours: what stands in a command line others can read."""
     process = await job.process(
         *command,
         *words,
@@ -42,6 +50,7 @@ async def run(job: Job, words: Sequence[str], report: Report, command: Sequence[
         "json",
         "--progress",
         "json",
+        env={**os.environ, **secrets} if secrets else None,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

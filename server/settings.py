@@ -14,6 +14,7 @@ SECTION = "stitchcuda"
 _CLIENTS_OWN = {"server", "trace", "trusted", "commands"}  # of the extension, not ours to read here
 SEVERITIES = ("error", "warning", "information", "hint", "off")
 TRIGGERS = ("edit", "save")
+PROPOSERS = ("rules", "llm", "both")
 # The words of `analysis.findings.finding.Confidence`; importing the rules here would slow the start of the server by a tenth.
 CONFIDENCES = ("possible", "likely", "certain")
 
@@ -33,6 +34,7 @@ class Settings:
     wholeProgram: bool = True  # also read the other sources of the open file's program
     validateOnSave: bool = False  # build and run the program at each save; only in a trusted workspace
     confirmEdits: bool = False  # the client asks before it applies the edit of a stitched version
+    proposer: str = "rules"  # who proposes changes of a program: the rules, a language model ("llm"), or "both"
 
     @property
     def delay(self) -> float:
@@ -114,6 +116,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "wholeProgram": _flag,
     "validateOnSave": _flag,
     "confirmEdits": _flag,
+    "proposer": _one_of(PROPOSERS),
 }
 
 

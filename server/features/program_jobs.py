@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -60,13 +60,15 @@ def start(
     return {"job": job.id}
 
 
-async def run(ls: StitchServer, job: Job, words: Sequence[str]) -> child_command.Answer:
-    """Runs a command for a job, with progress, when its turn has come."""
+async def run(
+    ls: StitchServer, job: Job, words: Sequence[str], secrets: Mapping[str, str] | None = None
+) -> child_command.Answer:
+    """Runs a command for a job, with progress, when its turn has come. `secrets` are variables for it alone."""
     async with Progress(ls, job) as progress:
         if ls.turns.lock.locked():
             progress.report(0, "waiting for another run to end")
         async with ls.turns.lock:
-            return await child_command.run(job, words, progress.report, ls.child_command)
+            return await child_command.run(job, words, progress.report, ls.child_command, secrets)
 
 
 def document_of(ls: StitchServer, command: str, uri: object) -> Document:

@@ -7,6 +7,7 @@ the result stays in the run's folder, and the user is told the command that appl
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,26 +23,36 @@ if TYPE_CHECKING:
     from stitchcuda.server.run_edits import RunEdits
 
 TITLE = "Stitch end-to-end"
+KEY_VARIABLE = "STITCHCUDA_LLM_KEY"  # as agent/model/endpoint.py has it, which the server does not need
 _ECHO_SECONDS = 2.0  # for the client to report the text it has after the edit
 
 
 async def stitch(ls: StitchServer, *arguments: Any) -> dict[str, str]:
-    """`[uri, intent = ""]` -> `{"job": id}`, at once. What comes of it is shown by progress, an edit and a message."""
-    uri, intent = (*arguments, *("", "")[len(arguments) :])[:2]
-    if not isinstance(intent, str):
-        raise JsonRpcInvalidParams(message="stitchcuda.stitch takes a URI and the intent as text")
+    """`[uri, intent = "", key = ""]` -> `{"job": id}`, at once. What comes of it is shown by progress, an edit and a message. The
+    key is the model's; it goes into the environment of this one run."""
+    uri, intent, key = (*arguments, *("", "", "")[len(arguments) :])[:3]
+    if not isinstance(intent, str) or not isinstance(key, str):
+        raise JsonRpcInvalidParams(message="stitchcuda.stitch takes a URI, the intent and a key as text")
     document = program_jobs.document_of(ls, "stitchcuda.stitch", uri)
     program = program_jobs.program_of(document.path, ls.roots)
     if dirty := program_jobs.unsaved(ls, program):
         raise program_jobs.refuse(f"{dirty}: stitching reads the files as they are saved")
     words = ["stitch", str(program), *([f"--intent={intent}"] if intent else [])]
+    proposer = ls.settings.proposer if ls.trusted else "rules"  # nothing of a folder that is not trusted is sent
+    if proposer != "rules":
+        words.append(f"--proposer={proposer}")
     if not ls.trusted:
         words.append("--no-run")
-    return program_jobs.start(ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words))
+    secrets = {KEY_VARIABLE: key} if key and proposer != "rules" else {}
+    return program_jobs.start(
+        ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words, secrets)
+    )
 
 
-async def _work(ls: StitchServer, job: Job, program: Path, words: list[str]) -> dict[str, Any]:
-    answer = await program_jobs.run(ls, job, words)
+async def _work(
+    ls: StitchServer, job: Job, program: Path, words: list[str], secrets: Mapping[str, str]
+) -> dict[str, Any]:
+    answer = await program_jobs.run(ls, job, words, secrets)
     if answer.value is None:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)
         return {"outcome": "failed", "reason": answer.message}

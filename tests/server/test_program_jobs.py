@@ -28,6 +28,7 @@ OPS = "void step() {\n    wait();\n}\n"
 TOOL = """\
 import json, os, pathlib, sys, time
 here = pathlib.Path(__file__).parent
+(here / "key").write_text(os.environ.get("STITCHCUDA_LLM_KEY", ""))
 (here / "words.json").write_text(json.dumps([sys.argv[1:], os.getpid()]))
 print(json.dumps({"step": 1, "of": 4, "message": "building"}), file=sys.stderr, flush=True)
 while (here / "hold").exists():
@@ -153,6 +154,26 @@ async def test_progress_is_begun_reported_and_ended(desk: Desk) -> None:
         assert isinstance(begin, t.WorkDoneProgressBegin) and begin.cancellable
         assert [(m.percentage, m.message) for m in middle] == [(25, "building"), (100, "measuring")]
         assert end.message == "done"
+
+
+@pytest.mark.parametrize(
+    ("settings", "proposer", "key"),
+    [
+        ({"proposer": "both"}, ["--proposer=both"], "k-123"),
+        ({"proposer": "both", "trusted": False}, ["--no-run"], ""),
+        ({}, [], ""),
+    ],
+    ids=["asked-for", "not-trusted", "by-default"],
+)
+async def test_a_model_is_asked_when_the_user_says_so_and_gets_the_key_of_this_run(
+    desk: Desk, settings: dict[str, Any], proposer: list[str], key: str
+) -> None:
+    desk.stitched()
+    async with at(desk, **settings) as editor:
+        answer = await editor.command("stitchcuda.stitch", desk.uri, "", "k-123")
+        await job_ended(editor, answer["job"])
+        assert desk.words is not None and desk.words[0][2:-4] == proposer
+        assert (desk.folder / "key").read_text() == key
 
 
 def _is(report: Any, title: str) -> bool:
