@@ -69,6 +69,8 @@ def run(arguments: argparse.Namespace) -> int:
         sys.stdout.write(stitched.text(done, arguments.path))
     if arguments.diff or arguments.format == "json":
         print(f"{done.result.outcome.value}: {done.result.reason}", file=sys.stderr)
+        if done.result.invented is not None and done.result.invented.problem:
+            print(f"the model: {done.result.invented.problem}", file=sys.stderr)
     if written:
         print(written, file=sys.stderr)
     return 1 if done.result.outcome is Kind.FAILED else 0
