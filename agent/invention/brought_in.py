@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
+from stitchcuda.agent.invention.assembly import assembly
 from stitchcuda.agent.invention.declared import Declared
-from stitchcuda.agent.invention.definitions import definitions
+from stitchcuda.agent.invention.definitions import Definition, definitions
+from stitchcuda.agent.invention.directives import defines, directive_items
+from stitchcuda.agent.invention.item import Item
 from stitchcuda.agent.invention.known_names import (
     AMBIGUOUS,
     ATTRIBUTES,
-    CONDITIONS,
     DENIED,
     KEYWORDS,
-    PTX,
     ROOTS,
     STANDARD,
     allowed,
     denied_cuda,
-    include_allowed,
     of_library,
 )
-from stitchcuda.agent.invention.surroundings import Surroundings, header_of
+from stitchcuda.agent.invention.surroundings import Surroundings
 from stitchcuda.agent.invention.tokens import Token, balanced, literal, tokens
 
 MOST_NAMES = 10  # unknown names told of one file
@@ -34,38 +33,24 @@ _SUB_SPACES = frozenset(
 _BEFORE_CALL = frozenset(
     ["return", "else", "do", "case", "throw", "and", "or", "not", "co_return", "co_yield", "co_await"]
 )
-_CONDITIONAL = ("if", "ifdef", "ifndef", "elif", "elifdef", "elifndef")
 _REFUSED_DIRECTIVES = frozenset(
     ["line", "error", "warning", "import", "include_next", "ident", "embed", "undef", "assert", "unassert", "sccs"]
 )
 _PATHS = re.compile(
     r"^\s*[/~]\w|^[A-Za-z]:[\\/]|://|\.\.[\\/]|\\\\|LD_PRELOAD|LD_LIBRARY|CUDA_[A-Z]|/proc/|/dev/|/etc/|\.so\b|\.dll\b|\bsh -c\b"
 )
-_TRIGRAPH = re.compile(rb"\?\?[=/'()!<>-]")
-_REGISTERS = re.compile(
-    r"%(?:clock|globaltimer|smid|nsmid|warpid|nwarpid|envreg|pm\d|lanemask_none|total_smem|dynamic_smem)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """Something that a file has and a new one may not bring. `key` is equal for what is the same in both texts."""
-
-    kind: str
-    key: str
-    line: int
-    what: str
+_STREAM_TYPES = frozenset(["FILE", "ofstream", "ifstream", "fstream", "ostream", "istream", "iostream"])
 
 
 def brought_in(before: bytes | None, after: bytes, around: Surroundings, names: Declared) -> list[Item]:
     """What is new in the text of one file; `before` is None for a new file. `names` are declared in the edited files."""
     had = (
-        Counter(item.key for item in _items(before, False, around, _defines(before), names))
+        Counter(item.key for item in _items(before, False, around, defines(before), names))
         if before is not None
         else Counter()
     )
     new = []
-    for item in _items(after, before is None, around, _defines(before), names):
+    for item in _items(after, before is None, around, defines(before), names):
         if had[item.key]:
             had[item.key] -= 1
         else:
@@ -73,28 +58,16 @@ def brought_in(before: bytes | None, after: bytes, around: Surroundings, names: 
     return [*new, *_names(after, around, names), *_unchecked(before, after, around)]
 
 
-def _defines(text: bytes | None) -> dict[str, str]:
-    out = {}
-    for line in _directives(tokens(text or b"")):
-        if len(line) > 2 and line[1].text == "define":
-            out[line[2].text] = _said(line)
-    return out
-
-
 def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str], names: Declared) -> Iterator[Item]:
     found = tokens(text)
-    for match in _TRIGRAPH.finditer(text):
-        line = text.count(b"\n", 0, match.start()) + 1
-        near = text[max(0, match.start() - 8) : match.end() + 8].decode("latin-1")
-        yield Item(
-            "hidden", f"trigraph {near}", line, f"`{match[0].decode()}` means another character to some compilers"
-        )
+    yield from _below_tokens(text)
+    streams = _streams(found, definitions(text))
     inside_device = [(d.start, d.end) for d in definitions(text) if d.space in ("global", "device")]
 
     def on_device(token: Token) -> bool:
         return any(start <= token.start < end for start, end in inside_device)
 
-    yield from _directive_items(found, fresh, around, before, on_device)
+    yield from directive_items(found, fresh, around, before, on_device)
     for k, token in enumerate(found):
         if token.kind == "odd" or (token.kind == "word" and token.end - token.start != len(token.text)):
             near = " ".join(t.text for t in found[max(0, k - 2) : k + 3])
@@ -115,116 +88,58 @@ def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str
             yield from _shapes(found, k)
         elif token.kind == "word":
             yield from _word(found, k, names, around, on_device)
+            if any(start <= token.start < end for start, end in streams.get(token.text, ())) and not _member(found, k):
+                what = f"`{_shown(found, k)}`: {token.text} is a stream of a file or of the terminal, and what goes there stays"
+                yield Item("output", f"stream {_rest_of_statement(found, k)}", token.line, what)
 
 
-# ------------------------------------------------------------------------------------------------------------- directives
+def _below_tokens(text: bytes) -> Iterator[Item]:
+    """What a reader of tokens does not see: characters that compilers or people read otherwise, and comments that silence us."""
+    for kind, pattern, what in _UNSEEN:
+        for match in pattern.finditer(text):
+            line = text.count(b"\n", 0, match.start()) + 1
+            near = text[max(0, match.start() - 8) : match.end() + 8].decode("latin-1")
+            yield Item(kind, f"{kind} {near}", line, what)
+    lines = text.splitlines()
+    for k, content in enumerate(lines):
+        if re.search(rb"stitchcuda\s*:", content, re.IGNORECASE):
+            following = next((line.strip() for line in lines[k + 1 :] if line.strip()), b"")
+            key = f"comment {content.strip().decode('latin-1')} {following.decode('latin-1')}"
+            yield Item("check", key, k + 1, "comments that tell stitchcuda what to do are the user's")
 
 
-def _directives(found: tuple[Token, ...]) -> list[list[Token]]:
-    lines: dict[int, list[Token]] = {}
-    for token in found:
-        if token.headline >= 0:
-            lines.setdefault(token.headline, []).append(token)
-    return list(lines.values())
+_UNSEEN = (
+    ("hidden", re.compile(rb"\?\?[=/'()!<>-]"), "a trigraph is another character to some compilers"),
+    ("hidden", re.compile(rb"\r(?!\n)"), "a carriage return alone is the end of a line to some, and none to others"),
+    (
+        "hidden",
+        re.compile(rb"\xe2\x80[\x8b-\x8f\xaa-\xae]|\xe2\x81[\xa0-\xa9]|(?<!\A)\xef\xbb\xbf"),
+        "characters without a shape of their own hide what stands there",
+    ),
+)
 
 
-def _said(line: list[Token]) -> str:
-    return " ".join(t.text for t in line)
-
-
-def _directive_items(
-    found: tuple[Token, ...], fresh: bool, around: Surroundings, before: dict[str, str], on_device: object
-) -> Iterator[Item]:
-    assert callable(on_device)
-    own = {line[2].text for line in _directives(found) if len(line) > 2 and line[1].text == "define"}
-    depth_allowed = 0
-    for line in _directives(found):
-        head = line[1].text if len(line) > 1 else ""
-        said, at = _said(line), line[0].line
-        if head == "include":
-            name = header_of(line)
-            if not (name and _include(name, line[2].kind == "header", around)):
-                yield Item(
-                    "include",
-                    said,
-                    at,
-                    f"`{said}` may not be included: only device headers of CUDA, cub, thrust, numbers and containers of the C++ library, and the program's own headers",
-                )
-        elif head == "pragma":
-            rest = [t.text for t in line[2:]]
-            if rest[:1] not in (["unroll"], ["once"]) or (rest[:1] == ["once"] and len(rest) > 1):
-                yield Item("directive", said, at, f"`{said}`: no pragma but `#pragma unroll` and `#pragma once`")
-        elif head == "define":
-            if problem := _define(line, around, before):
-                yield Item(problem[0], said, at, problem[1])
-        elif head in _CONDITIONAL:
-            words = {t.text for t in line[2:] if t.kind == "word"} - {"defined"}
-            fine = words <= CONDITIONS and bool(words) and on_device(line[0])
-            if not fine and not (fresh and words and words <= CONDITIONS | own):
-                yield Item(
-                    "directive", said, at, f"`{said}`: no new conditions of the preprocessor outside of device code"
-                )
-            elif not head.startswith("elif"):
-                depth_allowed += 1
-        elif head in ("else", "endif"):
+def _streams(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[str, list[tuple[int, int]]]:
+    """Variables that are files or streams, with the ranges in which their names mean them: a function, or the whole text."""
+    out: dict[str, list[tuple[int, int]]] = {}
+    for k, token in enumerate(found):
+        if token.kind != "word" or token.text not in _STREAM_TYPES:
             continue
-        elif head:
-            yield Item("directive", said, at, f"`{said}`: this directive is not allowed")
-    # A branch without a condition of its own would switch code on or off that stands there already.
-    for word in ("else", "endif"):
-        lines = [line for line in _directives(found) if len(line) > 1 and line[1].text == word]
-        for number, line in enumerate(lines):
-            if number >= depth_allowed or word == "else":
-                yield Item("directive", f"#{word}", line[0].line, f"`#{word}`: no new branches of the preprocessor")
-
-
-def _include(name: str, system: bool, around: Surroundings) -> bool:
-    if name in around.headers and ".." not in name:
-        return True
-    if name.startswith("/") or ".." in name.split("/") or "\\" in name:
-        return False
-    own = any(path == name or path.endswith(f"/{name}") for path in around.paths)
-    return include_allowed(name) or (own and not system)
-
-
-def _define(line: list[Token], around: Surroundings, before: dict[str, str]) -> tuple[str, str] | None:
-    """Kind and words when a macro may not be defined so."""
-    if len(line) < 3 or line[2].kind != "word":
-        return "macro", "this definition has no name"
-    name, said = line[2].text, _said(line)
-    if any(t.text in ("##", "%:%:") or t.kind == "odd" for t in line[3:]):
-        return "macro", f"the macro {name} builds names with ##"
-    if name in around.checks:
-        return "check", f"the macro {name} checks errors: it stays as it is"
-    if name in around.macros:
-        old = before.get(name, "").split()[3:]
-        new = [t.text for t in line[3:]]
-        if old and new and _number(old) and _number(new):
-            return None
-        return "macro", f"the macro {name} is the program's own: it stays as it is"
-    if (
-        name in KEYWORDS
-        or name in DENIED
-        or name in AMBIGUOUS
-        or allowed(name)
-        or name in STANDARD
-        or name in around.words
-    ):
-        return "macro", f"a macro named {name} would change what that name means elsewhere: `{said[:80]}`"
-    return None
-
-
-def _number(body: list[str]) -> bool:
-    return all(re.fullmatch(r"[-+*/()]|\d[\w.]*|<<|>>", part) for part in body) and any(
-        part[0].isdigit() for part in body
-    )
+        at = k + 1
+        while _text(found, at) in ("*", "&", "&&", "const"):
+            at += 1
+        if at < len(found) and found[at].kind == "word" and found[at].text not in KEYWORDS:
+            inside = [(d.start, d.end) for d in functions if d.start <= token.start < d.end]
+            out.setdefault(found[at].text, []).extend(inside or [(0, found[-1].end)])
+    return out
 
 
 # ------------------------------------------------------------------------------------------------------------------ words
 
 
-def _word(found: tuple[Token, ...], k: int, names: Declared, around: Surroundings, on_device: object) -> Iterator[Item]:
-    assert callable(on_device)
+def _word(
+    found: tuple[Token, ...], k: int, names: Declared, around: Surroundings, on_device: Callable[[Token], bool]
+) -> Iterator[Item]:
     token, word = found[k], found[k].text
     if _member(found, k):
         return
@@ -232,7 +147,7 @@ def _word(found: tuple[Token, ...], k: int, names: Declared, around: Surrounding
     call = _text(found, k + 1) == "("
     if word in ("asm", "__asm", "__asm__"):
         statement = _statement(found, k)
-        if problem := _assembly(found, k, on_device(token)):
+        if problem := assembly(found, k, on_device(token)):
             yield Item("assembly", statement, token.line, problem)
     elif word in ("__attribute__", "__declspec"):
         inside = found[k + 1 : balanced(found, k + 1)]
@@ -254,7 +169,7 @@ def _word(found: tuple[Token, ...], k: int, names: Declared, around: Surrounding
         yield Item(
             "macro", _statement(found, k), token.line, f"`{_shown(found, k)}`: the macro {word} builds names with ##"
         )
-    elif word in DENIED and root not in ROOTS:
+    elif word in DENIED and not (root == "thrust" and word == "system"):
         yield Item(DENIED[word], _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT[DENIED[word]]}")
     elif kind := denied_cuda(word):
         yield Item(kind, _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT[kind]}")
@@ -271,10 +186,10 @@ def _word(found: tuple[Token, ...], k: int, names: Declared, around: Surrounding
             "name", _statement(found, k), token.line, f"`std::{word}` is not among what may be used of the C++ library"
         )
     elif call and word in around.reaching and not _declares(found, k, names, around):
+        # Once more is refused; with other arguments, or elsewhere, is how a loop is restructured.
         kind = around.reaching[word]
-        yield Item(
-            kind, _statement(found, k), token.line, f"`{_shown(found, k)}`: {word} reaches further ({_WHAT[kind]})"
-        )
+        what = f"`{_shown(found, k)}`: {word} is called once more, and reaches further ({_WHAT[kind]})"
+        yield Item(kind, f"reaching {word}", token.line, what)
 
 
 _WHAT = {
@@ -305,7 +220,7 @@ def _means_the_system(
 
 
 def _member(found: tuple[Token, ...], k: int) -> bool:
-    return _text(found, k - 1) in (".", "->", ".*", "->*")
+    return _text(found, k - 1) in (".", "->")
 
 
 def _root(found: tuple[Token, ...], k: int) -> str | None:
@@ -358,6 +273,13 @@ def _statement(found: tuple[Token, ...], k: int) -> str:
     return f"{before if before in ('::', '&', '*') else ''} {' '.join(t.text for t in found[k:end])}"
 
 
+def _rest_of_statement(found: tuple[Token, ...], k: int) -> str:
+    before = k
+    while before > 0 and k - before < _STATEMENT and found[before - 1].text not in (";", "{", "}"):
+        before -= 1
+    return " ".join(t.text for t in found[before : _end(found, k)])
+
+
 def _end(found: tuple[Token, ...], k: int) -> int:
     for at in range(k, min(len(found), k + _STATEMENT)):
         if found[at].text in (";", "{", "}"):
@@ -387,34 +309,6 @@ def _shapes(found: tuple[Token, ...], k: int) -> Iterator[Item]:
         yield Item("hidden", f"function pointer {near}", token.line, "nothing is cast to a function")
 
 
-def _assembly(found: tuple[Token, ...], k: int, on_device: bool) -> str:
-    """What is wrong with inline assembly, "" when it is PTX that device code may use."""
-    if not on_device or found[k].directive:
-        return "inline assembly stands in device functions only"
-    at = k + 1
-    while _text(found, at) in ("volatile", "__volatile__", "inline"):
-        at += 1
-    if _text(found, at) != "(":
-        return 'inline assembly must be asm("...")'
-    end = balanced(found, at)
-    text = ""
-    for token in found[at + 1 : end - 1]:
-        if token.text == ":":
-            break
-        if token.kind != "string":
-            return "the text of inline assembly must be written out as strings"
-        text += literal(token)
-    if _REGISTERS.search(text):
-        return "inline assembly may not read clocks or where it runs"
-    for statement in re.split(r"[;\n{}]", re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL)):
-        words = re.sub(r"^\s*(?:\$?\w+(?:%=)?:(?!:)\s*)?(?:@!?[%\w]+\s+)?", "", statement).split()
-        if not words or words[0] == ".reg":
-            continue
-        if words[0].split(".")[0] not in PTX:
-            return f"inline assembly `{words[0][:30]}` is not arithmetic or memory of the kernel"
-    return ""
-
-
 # ------------------------------------------------------------------------------------------------------------------ names
 
 
@@ -428,7 +322,10 @@ def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
             continue
         if token.directive and (k == 0 or found[k - 1].text == "#"):
             continue
-        if _member(found, k) or allowed(word) or word in STANDARD or word in around.words or word in ATTRIBUTES:
+        call = _text(found, k + 1) == "(" and not _declares(found, k, names, around)
+        if _member(found, k) or allowed(word) or word in STANDARD or word in ATTRIBUTES:
+            continue
+        if word in around.words and not (call and word not in around.called and word not in names.called):
             continue
         root = _root(found, k)
         if (
@@ -438,9 +335,7 @@ def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
             or _under(found, k)
         ):
             continue
-        if word in names.values and not (
-            _text(found, k + 1) == "(" and word not in names.called and not _declares(found, k, names, around)
-        ):
+        if word in names.values and not (call and word not in names.called):
             continue
         if of_library(word, around.headers):
             continue

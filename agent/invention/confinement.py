@@ -15,7 +15,7 @@ from stitchcuda.agent.invention.brought_in import brought_in
 from stitchcuda.agent.invention.declared import Declared, declared, together
 from stitchcuda.agent.invention.definitions import definitions
 from stitchcuda.agent.invention.surroundings import Surroundings, surroundings_of
-from stitchcuda.agent.invention.touched import file_outside, interposed, parts_outside
+from stitchcuda.agent.invention.touched import file_outside, interposed, parts_outside, shadowed
 from stitchcuda.agent.roles.situation import Scope
 from stitchcuda.agent.units import TextEdit
 from stitchcuda.agent.versions import UnitError
@@ -45,7 +45,7 @@ def violations(
     texts_before: Mapping[str, bytes], edits: Sequence[TextEdit], scope: Scope, analysis_before: Analysis
 ) -> tuple[Violation, ...]:
     """Everything that the edits may not do, the first `MOST_TOLD`; empty when they stay inside. Only what is new counts."""
-    around = surroundings_of(texts_before, analysis_before.sources)
+    around = surroundings_of(texts_before, analysis_before)
     found: list[Violation] = []
     inside: list[TextEdit] = []
     refused: set[str] = set()
@@ -85,4 +85,5 @@ def _in_file(
             found.append(Violation("scope", path, 0, "a new file has no main"))
     else:
         outside = list(parts_outside(before, after, scope, around))
+    outside += shadowed(declared(before or b""), parsed)
     return [*(Violation(o.kind, path, o.line, o.what) for o in outside), *found]

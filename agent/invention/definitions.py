@@ -46,7 +46,7 @@ def prototypes(text: bytes) -> tuple[Definition, ...]:
     return tuple(d for d in _functions(text) if not d.body)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=1024)
 def _functions(text: bytes) -> tuple[Definition, ...]:
     shift = len(MARK) if text.startswith(MARK) else 0
     found = []

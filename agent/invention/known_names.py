@@ -90,6 +90,7 @@ _PATTERN = re.compile(
   | __(?:shfl|shfl_up|shfl_down|shfl_xor|all|any|ballot|match_any|match_all|reduce_(?:add|min|max|and|or|xor))_sync
   | __activemask | __syncwarp | __syncthreads(?:_count|_and|_or)? | __threadfence(?:_block|_system)?
   | __ld(?:g|cg|ca|cs|lu|cv) | __st(?:wb|cg|cs|wt) | __pipeline_(?:memcpy_async|commit|wait_prior|arrive_on) | __cvta_\w+
+  | __hiloint2double | __vi[ab]?(?:add|max|min)\w* | __viaddm\w+
   | __is(?:Shared|Global|Constant|Local|Grid) | __h(?:2|add|sub|mul|fma|div|max|min|abs|neg|eq|ne|le|lt|ge|gt|isnan|isinf)\w*
   | __(?:low|high|lows|highs|halves)\w*2\w+ | __v(?:add|sub|abs|abs2|max|min|set|cmp|avg|neg|sad)\w*[24s]?
   | h2?(?:exp|exp2|exp10|log|log2|log10|sqrt|rsqrt|rcp|sin|cos|floor|ceil|rint|trunc|tanh)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import pairwise
 
 from stitchcuda.agent.invention.definitions import definitions
 from stitchcuda.agent.invention.known_names import DENIED
 from stitchcuda.agent.invention.tokens import Token, tokens
+from stitchcuda.analysis.index.index import Analysis
 
 CODE = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inl", ".inc", ".ipp", ".tpp")
 _ERRORS = frozenset(
@@ -33,7 +37,7 @@ _RESULT_WORDS = re.compile(
 @dataclass
 class Surroundings:
     """`reaching` are functions and macros of the program by which code gets to files, processes, printing and the like, with the
-    kind; `checks` those that look at CUDA's errors; `pasting` macros that build names. `checked` counts the CUDA calls that stand in
+    kind; `defined` are its functions, `called` the words that stand before a parenthesis; `checks` those that look at CUDA's errors; `pasting` macros that build names. `checked` counts the CUDA calls that stand in
     a check, by name."""
 
     words: frozenset[str] = frozenset()
@@ -45,49 +49,86 @@ class Surroundings:
     pasting: frozenset[str] = frozenset()
     checked: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
+    called: frozenset[str] = frozenset()
 
 
 def is_code(path: str) -> bool:
     return path.endswith(CODE)
 
 
-def surroundings_of(texts: Mapping[str, bytes], others: Iterable[str]) -> Surroundings:
-    """Of a program's texts; `others` are paths of files whose text is not among them."""
-    words: set[str] = set()
-    headers: set[str] = set()
-    macros: dict[str, tuple[str, ...]] = {}
+@dataclass(frozen=True)
+class _File:
+    """One text, as far as it counts here. `bodies` are the words in functions and macros; `given` the CUDA calls that stand as
+    arguments, by what they are given to."""
+
+    words: frozenset[str]
+    headers: frozenset[str]
+    macros: Mapping[str, tuple[str, ...]]
+    bodies: Mapping[str, frozenset[str]]
+    defined: frozenset[str]
+    given: frozenset[tuple[str, str]]
+    called: frozenset[str]
+
+
+def surroundings_of(texts: Mapping[str, bytes], analysis: Analysis) -> Surroundings:
+    """Of a program's texts, and of the paths of those files that are not among them."""
+    files = [_file(text, _ranges(path, text, analysis)) for path, text in texts.items() if is_code(path)]
+    macros = {name: body for file in files for name, body in file.macros.items()}
     bodies: dict[str, set[str]] = {}
-    checked: set[str] = set()
-    defined: set[str] = set()
-    for path, text in texts.items():
-        if not is_code(path):
-            continue
-        found = tokens(text)
-        words |= {t.text for t in found if t.kind == "word"}
-        headers |= {header_of(line) for line in lines_of(found, "include")}
-        for line in lines_of(found, "define"):
-            if len(line) > 2:
-                macros[line[2].text] = tuple(t.text for t in line[3:])
-                bodies.setdefault(line[2].text, set()).update(t.text for t in line[3:])
-        for definition in definitions(text):
-            defined.add(definition.name)
-            inside = {t.text for t in found if definition.start <= t.start < definition.end and t.kind == "word"}
-            if definition.name != "main":
-                bodies.setdefault(definition.name, set()).update(inside - {definition.name})
+    for file in files:
+        for name, body in file.bodies.items():
+            bodies.setdefault(name, set()).update(body)
     checks = frozenset(name for name, body in bodies.items() if body & _ERRORS and _gives_up(body))
-    for path, text in texts.items():
-        if is_code(path):
-            checked |= _checked(tokens(text), checks)
     return Surroundings(
-        frozenset(words),
+        frozenset().union(*(file.words for file in files)),
         macros,
-        frozenset(headers - {""}),
-        frozenset((*texts, *others)),
+        frozenset().union(*(file.headers for file in files)) - {""},
+        frozenset((*texts, *analysis.sources)),
         _reaching(bodies, checks),
         checks,
         frozenset(_closed({name for name, body in macros.items() if "##" in body or "%:%:" in body}, macros)),
-        frozenset(checked),
-        frozenset(defined),
+        frozenset(call for file in files for check, call in file.given if check in checks),
+        frozenset().union(*(file.defined for file in files)),
+        frozenset().union(*(file.called for file in files)),
+    )
+
+
+def _ranges(path: str, text: bytes, analysis: Analysis) -> tuple[tuple[str, int, int], ...]:
+    """Names and ranges of the functions that a text defines; from the analysis where that read this text."""
+    module = analysis.program.modules.get(path)
+    if module is not None and analysis.sources.get(path) == text:
+        return tuple((f.name, f.base, f.base + f.span[1]) for f in module.functions if f.body is not None)
+    return tuple((d.name, d.start, d.end) for d in definitions(text))
+
+
+@lru_cache(maxsize=2048)
+def _file(text: bytes, ranges: tuple[tuple[str, int, int], ...]) -> _File:
+    found = tokens(text)
+    macros: dict[str, tuple[str, ...]] = {}
+    bodies: dict[str, frozenset[str]] = {}
+    for line in lines_of(found, "define"):
+        if len(line) > 2:
+            macros[line[2].text] = body = tuple(t.text for t in line[3:])
+            bodies[line[2].text] = bodies.get(line[2].text, frozenset()) | frozenset(body)
+    starts = [t.start for t in found]
+    for name, start, end in ranges:
+        if name != "main":
+            inside = found[bisect_left(starts, start) : bisect_left(starts, end)]
+            words = frozenset(t.text for t in inside if t.kind == "word")
+            bodies[name] = bodies.get(name, frozenset()) | words - {name}
+    given = frozenset(
+        (a.text, c.text)
+        for a, b, c in zip(found, found[1:], found[2:], strict=False)
+        if b.text == "(" and c.text.startswith("cuda") and a.kind == "word"
+    )
+    return _File(
+        frozenset(t.text for t in found if t.kind == "word"),
+        frozenset(header_of(line) for line in lines_of(found, "include")),
+        macros,
+        bodies,
+        frozenset(name for name, _, _ in ranges),
+        given,
+        frozenset(a.text for a, b in pairwise(found) if b.text in ("(", "<", "<<<", "{") and a.kind == "word"),
     )
 
 
@@ -115,15 +156,6 @@ def checks_results(name: str) -> bool:
 
 def _gives_up(body: set[str]) -> bool:
     return bool(body & {"exit", "abort", "throw", "return", "assert", "fprintf", "printf", "cerr", "runtime_error"})
-
-
-def _checked(found: tuple[Token, ...], checks: frozenset[str]) -> set[str]:
-    """CUDA calls that stand as an argument of a check."""
-    out = set()
-    for k in range(len(found) - 2):
-        if found[k].text in checks and found[k + 1].text == "(" and found[k + 2].text.startswith("cuda"):
-            out.add(found[k + 2].text)
-    return out
 
 
 def _reaching(bodies: Mapping[str, set[str]], checks: frozenset[str]) -> dict[str, str]:

@@ -7,7 +7,7 @@ characters beyond ASCII outside of comments and strings.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,13 +50,24 @@ def tokens(text: bytes) -> tuple[Token, ...]:
     return tuple(_tokens(text))
 
 
+def between(text: bytes, start: int, end: int) -> tuple[Token, ...]:
+    """The tokens that begin in a range of bytes."""
+    starts = _starts(text)
+    return tokens(text)[bisect_left(starts, start) : bisect_left(starts, end)]
+
+
+@lru_cache(maxsize=64)
+def _starts(text: bytes) -> list[int]:
+    return [token.start for token in tokens(text)]
+
+
 def _tokens(text: bytes) -> Iterator[Token]:
     joined, cuts, lengths = _joined(text)
     flat = joined.decode("latin-1")
     starts = [0, *(m.end() for m in re.finditer(rb"\r\n|\n|\r", text))]
 
     def original(at: int) -> int:
-        return at + lengths[bisect_right(cuts, at)]
+        return at + lengths[bisect_right(cuts, at)] if cuts else at
 
     at, fresh, directive, headline = 3 if text.startswith(b"\xef\xbb\xbf") else 0, True, "", -1
     expect_name = False

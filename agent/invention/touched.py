@@ -9,15 +9,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.agent.invention.declared import Declared
 from stitchcuda.agent.invention.definitions import Definition, definitions, named, prototypes
 from stitchcuda.agent.invention.known_names import AMBIGUOUS, DENIED, INCLUDES, STANDARD, is_of_c
 from stitchcuda.agent.invention.surroundings import CODE, Surroundings, checks_results, is_code
-from stitchcuda.agent.invention.tokens import Token, tokens
+from stitchcuda.agent.invention.tokens import Token, between, tokens
 from stitchcuda.agent.roles.situation import Scope
 from stitchcuda.agent.units import leaves
 from stitchcuda.analysis.syntax.text import LineIndex
 
-NEW_FILES = (".cu", ".cuh", ".h", ".hpp")
+NEW_FILES = (".cu", ".cuh")  # a new .h could be found in place of one of the system's
 _BUILD = re.compile(
     r"(?:^|/)(?:cmakelists\.txt|(?:gnu)?makefile[^/]*|[^/]*\.(?:cmake|mk|ninja|toml|cfg|ini|json|ya?ml|sh|bash|bat|ps1|bazel|bzl|gradle|lock|in)"
     r"|dockerfile[^/]*|build|workspace|sconstruct|meson\.build|configure[^/]*|setup\.py|conftest\.py|\.[^/]*)$",
@@ -26,6 +27,11 @@ _BUILD = re.compile(
 _TESTS = re.compile(
     r"(?:^|/)(?:tests?|testing|ci|\.github|scripts|tools|cmake)/|(?:^|/)(?:test_[^/]*|[^/]*_tests?)\.[^/.]*$",
     re.IGNORECASE,
+)
+
+
+_OF_CUDA = re.compile(
+    r"cuda[A-Z]\w*|cu[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|dim3|__(?!restrict)\w+|atomic[A-Z]\w*"
 )
 
 
@@ -69,6 +75,8 @@ def _new_file(path: str, scope: Scope, around: Surroundings) -> Outside | None:
             "scope", 0, f"a new file stands beside those of the scope (in {', '.join(f or '.' for f in folders)})"
         )
     name = posixpath.basename(path)
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,80}", name):
+        return Outside("file", 0, f"{name!r} is no plain name for a file")
     if name in INCLUDES or name.partition(".")[0] in STANDARD or name.startswith(("cuda", "std", "sys", "bits")):
         return Outside("file", 0, f"a file named {name} would be found in place of a header of CUDA or C++")
     if name.casefold() in {posixpath.basename(known).casefold() for known in around.paths}:
@@ -137,6 +145,13 @@ def interposed(fresh: Sequence[Definition], lines: LineIndex) -> Iterator[Outsid
             )
 
 
+def shadowed(before: Declared, after: Declared) -> Iterator[Outside]:
+    """New names that hide CUDA's own from the code around them."""
+    for name in sorted((after.values | after.prototypes) - before.values - before.prototypes):
+        if _OF_CUDA.fullmatch(name):
+            yield Outside("interpose", 0, f"{name} is CUDA's own name: nothing else may be named so")
+
+
 def _stays(definition: Definition, text: bytes, around: Surroundings) -> bool:
     """Functions that check errors or results stay as they are, whatever the scope is."""
     if definition.space == "global" or definition.name == "main":
@@ -147,8 +162,7 @@ def _stays(definition: Definition, text: bytes, around: Surroundings) -> bool:
 
 
 def _key(definition: Definition, text: bytes) -> tuple[str, tuple[str, ...]]:
-    inside = tuple(t.text for t in tokens(text) if definition.start <= t.start < definition.end)
-    return definition.qualified, inside
+    return definition.qualified, tuple(t.text for t in between(text, definition.start, definition.end))
 
 
 def _head(definition: Definition, text: bytes) -> tuple[str, tuple[str, ...]]:
@@ -220,10 +234,7 @@ def _between(
     """With functions in scope, what stands between functions stays; new declarations and definitions may stand beside it."""
     names = {d.name for d in mine} | {d.name for d in fresh}
     old, new = _rest(before, names), _rest(after, names)
-    matcher = difflib.SequenceMatcher(None, [t.text for t in old], [t.text for t in new], autojunk=False)
-    for tag, i, j, k, m in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    for i, j, k, m in _differences([t.text for t in old], [t.text for t in new]):
         at = new[min(k, len(new) - 1)].line if new else 0
         if i != j:
             gone = " ".join(t.text for t in old[i:j])[:80]
@@ -237,15 +248,31 @@ def _between(
             )
 
 
+def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
+    """What differs, as ranges of both; what is equal at both ends is not compared again."""
+    least = min(len(old), len(new))
+    head = next((k for k in range(least) if old[k] != new[k]), least)
+    tail = next((k for k in range(least - head) if old[-1 - k] != new[-1 - k]), least - head)
+    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
+    for tag, i, j, k, m in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield head + i, head + j, head + k, head + m
+
+
 def _rest(text: bytes, names: set[str]) -> list[Token]:
     """What stands outside of all functions, without the declarations of some."""
     found = tokens(text)
     ranges = [(d.start, d.end) for d in definitions(text)]
     for prototype in prototypes(text):
         if prototype.name in names:
-            end = next((t.end for t in found if t.start >= prototype.end - 1 and t.text == ";"), prototype.end)
-            ranges.append((prototype.start, end))
-    return [t for t in found if not any(start <= t.start < end for start, end in ranges)]
+            behind = between(text, prototype.end - 1, len(text))
+            ranges.append((prototype.start, next((t.end for t in behind if t.text == ";"), prototype.end)))
+    out: list[Token] = []
+    at = 0
+    for start, end in sorted(ranges):
+        out += between(text, at, start)
+        at = max(at, end)
+    return [*out, *between(text, at, len(text))] if found else []
 
 
 def _slides(found: Sequence[Token], start: int, end: int) -> Iterator[tuple[int, int]]:

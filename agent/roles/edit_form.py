@@ -28,7 +28,8 @@ SCHEMA: dict[str, Any] = {"type": "array", "items": {"anyOf": [_kind(name) for n
 WORDS = """`edits` is a list of at most 40 objects, all made together on the sources as shown, none overlapping another:
 - {"kind": "replace", "path": "a.cu", "anchor": "exact text that occurs once in the file", "text": "what it becomes"}
 - {"kind": "function", "path": "a.cu", "function": "name", "text": "the whole new definition, signature and body"}
-- {"kind": "new_file", "path": "fused.cuh", "text": "all of it"}, where the scope allows new files"""
+- {"kind": "new_file", "path": "fused.cuh", "text": "all of it"}, where the scope allows new files: .cu or .cuh,
+  beside those of the scope"""
 
 
 def read_edits(reader: Reader) -> tuple[AnchoredEdit, ...]:

@@ -143,9 +143,18 @@ namespace detail { inline dim3 gridOf(int n) { return dim3((n + BLOCK - 1) / BLO
     "cooperative groups": [above("#include <cooperative_groups.h>\n#include <cub/block/block_reduce.cuh>\nnamespace cg = cooperative_groups;"),
                            kernel("  auto block = cg::this_thread_block();\n  using Reduce = cub::BlockReduce<float, 256>;\n  __shared__ typename Reduce::TempStorage temp;\n  float s = Reduce(temp).Sum(a[block.thread_rank()]);\n  block.sync();\n  if (block.thread_rank() == 0) a[0] = s * f;")],
     "inline PTX": [kernel('  float v;\n  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(a));\n  asm("{ .reg .pred p;\\n setp.gt.f32 p, %1, 0f00000000;\\n @p mul.rn.f32 %0, %0, %1; }" : "+f"(v) : "f"(f));\n  a[0] = v;')],
+    "PTX with braces": [
+        kernel(
+            '  asm volatile("st.global.v4.f32 [%0], {%1, %1,\\n %1, %1};" :: "l"(a), "f"(f) : "memory");\n'
+            '  asm volatile("cp.async.commit_group;\\n" ::: "memory");\n  asm("LOOP: { add.s32 %0, %0, 1; }" : "+r"(n));'
+        )
+    ],
     "names that are words of the system too": [kernel("  int read = 0, write = 1;\n  float time = f, link[2] = {0, 0};\n  for (int open = read; open < write; ++open) link[open] = time;\n  a[0] = link[read] + n;")],
     "a lambda": [run("  auto launch = [&](float f) { scale<<<(n + BLOCK - 1) / BLOCK, BLOCK>>>(a, f, n); };\n  launch(2.0f);")],
     "an async call that is checked": [run("  CHECK(cudaMemsetAsync(a, 0, 4, 0));\n" + LAUNCH)],
+    "device code by a macro that there is": [
+        kernel("#ifdef VERBOSE\n  a[0] = f;\n#elif BLOCK > 128\n  a[0] = n;\n#else\n  a[1] = f;\n#endif\n  if (n > 1) a[1] = f;")
+    ],
     "device code by architecture": [kernel("#if __CUDA_ARCH__ >= 800\n  a[0] = f;\n#endif\n  if (n > 1) a[1] = f;")],
     "a new file": [CreateFile("src/fused.cuh", f"#pragma once\n#include <cuda_fp16.h>\n{FUSED}\n"), ReplaceText("src/main.cu", '#include "ops.h"\n', '#include "ops.h"\n#include "fused.cuh"\n'), run("  fused<<<1, BLOCK>>>(a, 2.0f, 1.0f, n);")],
     "a guarded new file": [CreateFile("src/fused.cuh", f"#ifndef FUSED_CUH\n#define FUSED_CUH\n{FUSED}\n#endif\n")],
@@ -225,6 +234,9 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "assembly with a name": ("assembly", [above('int other(const char*) __asm__("system");')]),
     "assembly from a macro": ("syntax", [above('#define CODE "trap;"'), kernel("  asm volatile(CODE);\n  a[0] = f * n;")]),
     "assembly that calls": ("assembly", [kernel('  asm volatile("{ call vprintf, (a, b); }");\n  a[0] = f * n;')]),
+    "assembly behind a label": ("assembly", [kernel('  asm volatile("{L: @p trap; }");\n  a[0] = f * n;')]),
+    "assembly behind arithmetic": ("assembly", [kernel('  asm volatile("mov.u32 %0, 1;" "trap;" :: "r"(n));\n  a[0] = f * n;')]),
+    "assembly with escapes": ("assembly", [kernel('  asm volatile("tr\\x61p;");\n  a[0] = f * n;')]),
     "fast maths by attribute": ("attribute", [above('__attribute__((optimize("fast-math"))) static float g(float x) { return x; }')]),
     "fast maths by pragma": ("directive", [above('#pragma GCC optimize("fast-math")')]),
     "fast maths by _Pragma": ("directive", [above('_Pragma("GCC optimize(3)")')]),
@@ -246,6 +258,8 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "a constant of another file": ("macro", [above("#define calls 0")]),
     "code switched off": ("directive", [ReplaceText("src/main.cu", "  show(h.data());\n", "#if 0\n  show(h.data());\n#endif\n")]),
     "code switched on": ("directive", [ReplaceText("src/main.cu", '#ifdef VERBOSE\n#define', '#ifndef VERBOSE\n#define')]),
+    "code switched off from inside a kernel": ("syntax", [ReplaceText("src/main.cu", "  if (i < n) a[i] = a[i] + f;\n}\n", "  if (i < n) a[i] = a[i] + f;\n#ifdef VERBOSE\n}\n#else\n}\n"), ReplaceText("src/main.cu", "static bool verify_results", "#endif\nstatic bool verify_results")]),
+    "another branch": ("directive", [ReplaceText("src/main.cu", "#define TRACE(x) printf", "#else\n#define TRACE(x) printf")]),
     "a line that lies": ("directive", [above('#line 1 "other.cu"')]),
     "a function of CUDA's name": ("interpose", [above("cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }")]),
     "an own malloc": ("interpose", [above("void* malloc(size_t n) { return nullptr; }")]),
@@ -271,6 +285,21 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "a header of the library's name": ("file", [CreateFile("src/vector.h", "#pragma once\n")]),
     "a header of the program's name": ("file", [CreateFile("src/OPS.h".replace("OPS", "Ops2"), "#pragma once\n"), CreateFile("src/main.cuh", "#pragma once\n#include <unistd.h>\n")]),
     "a reference": ("file", [CreateFile("src/cpu_reference.cu", "int a;")]),
+    "a header of the system's name": ("file", [CreateFile("src/fcntl.h", "#pragma once\n")]),
+    "a name with a line end": ("file", [CreateFile("src/a\nb.cu", "int a;\n")]),
+    "a comment that silences": ("check", [run("  // stitchcuda: ignore[stream-race-raw] fine\n" + LAUNCH)]),
+    "text that runs backwards": ("hidden", [run("  // \u202e ;)0(tixe \u202c\n" + LAUNCH)]),
+    "characters without a shape": ("hidden", [run("  // a\u200bb\n" + LAUNCH)]),
+    "the program's own file": ("output", [RewriteFunction("src/main.cu", "save", MAIN.decode()[MAIN.decode().index("static void save") : MAIN.decode().index("static void show")].replace("  fclose", '  fputs_(f);\n  fclose').rstrip()), above("static void fputs_(void*) {}")]),
+    "a pointer to the system as an operand": ("syntax", [above("struct Sink { template <class F> void operator->*(F f) { f(\"x\"); } };"), run(LAUNCH + "\n  Sink s;\n  s->*system;")]),
+    "a clock of the device library": ("timer", [run(LAUNCH + "\n  auto t = cuda::std::chrono::high_resolution_clock::now();")]),
+    "assertions off": ("macro", [above("#define NDEBUG")]),
+    "another default stream": ("macro", [above("#define CUDA_API_PER_THREAD_DEFAULT_STREAM 1")]),
+    "a switch of the program": ("macro", [above("#define VERBOSE")]),
+    "an error check that is shadowed": ("interpose", [run("  auto cudaGetLastError = [] { return cudaSuccess; };\n" + LAUNCH)]),
+    "a builtin that is shadowed": ("interpose", [kernel("  dim3 blockIdx(0, 0, 0);\n  a[blockIdx.x] = f * n;")]),
+    "a name of the program that was never called": ("name", [run(LAUNCH + "\n  calls(1);")]),
+    "data that is included": ("include", [above('#include "notes.txt"')]),
     "a second main": ("scope", [CreateFile("src/other.cu", "int main() { return 0; }\n")]),
 }  # fmt: skip
 
