@@ -80,7 +80,8 @@ class Quantity:
 
 @dataclass(frozen=True)
 class Proof:
-    """`pairs` counts the ordered pairs of conflicting accesses that were compared."""
+    """`pairs` counts the ordered pairs of conflicting accesses that were compared. `findings` of one that is kept are told and
+    decide nothing."""
 
     state: ProofState
     reason: str = ""

@@ -26,6 +26,7 @@ from stitchcuda.analysis.proof.context import may_create_context
 from stitchcuda.analysis.proof.contracted import contracted
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.device_code import DeviceChange, device_change, strange_device_code
+from stitchcuda.analysis.proof.device_loops import fewer_rounds
 from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.groups import grouped, told
 from stitchcuda.analysis.proof.handles import strange_handles
@@ -73,6 +74,7 @@ class Pieces:
 class Account:
     failed: list[ProofFinding] = field(default_factory=list)
     unknown: list[ProofFinding] = field(default_factory=list)
+    told: list[ProofFinding] = field(default_factory=list)  # decides nothing
     quantities: list[Quantity] = field(default_factory=list)
     pairs: int = 0
     rests_on: set[str] = field(default_factory=set)
@@ -100,6 +102,7 @@ def prove(before: Analysis, after: Analysis, declared: Declared) -> Proof:
             account.unknown += moving_lines(both)
             account.device = both.device and bool(change.touched or parts.regions or parts.values or parts.spare)
             account.kernels = change.listed() if account.device else {}
+            account.told += fewer_rounds(before, after, change)
             _compare_entries(both, Pieces(parts, change), declared, account)
     except Unlike as difference:
         account.unknown.append(difference.finding)
@@ -115,7 +118,7 @@ def _proof(account: Account, declared: Declared) -> Proof:
     return Proof(
         state,
         first[0].what if first else "",
-        failed + unknown,
+        failed + unknown + tuple(dict.fromkeys(account.told)),
         tuple(account.quantities),
         account.pairs,
         declared,

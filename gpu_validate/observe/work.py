@@ -46,11 +46,11 @@ def changed_work(
     kernels that stand for others, where device code may change."""
     out: list[str] = []
     unknown: list[str] = []
-    if declared.launches is not May.ANY and declared.device is May.SAME:
-        out += _counted("kernel", [w.kernels for w in baseline], candidate.kernels, declared.launches)
-    elif declared.launches is not May.ANY:
+    if declared.device is not May.SAME:  # also where launches may change: what stands for what is told then
         changed, unknown = _exchanged([w.kernels for w in baseline], candidate.kernels, exchanges)
         out += changed
+    elif declared.launches is not May.ANY:
+        out += _counted("kernel", [w.kernels for w in baseline], candidate.kernels, declared.launches)
     if declared.copies is not May.ANY:
         out += _counted("bytes copied", [w.copied for w in baseline], candidate.copied, declared.copies)
         out += _counted("copies", [w.copies for w in baseline], candidate.copies, declared.copies)

@@ -158,3 +158,42 @@ def test_waits_count_as_before() -> None:
     proof = proof_of(text, Declared(("model",), allocations=May.ANY, device=May.ANY))
     assert proof.state is ProofState.FAILED and "waits" in proof.reason
     assert proof_of(text, DEVICE_DECLARED).state is ProofState.KEPT
+
+
+LOOPED = """\
+constexpr int ROUNDS = 64;
+#define HALF_ROUNDS 32
+__global__ void relax(float* a, int n, int steps) {
+    for (int k = 0; k < ROUNDS; ++k) {
+        a[threadIdx.x] = 0.5f * a[threadIdx.x] + 1.0f;
+    }
+    for (int k = 0; k < steps; k += 1) {
+        a[threadIdx.x] += a[threadIdx.x + 1];
+    }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ("k < ROUNDS", "k < HALF_ROUNDS", "`k < HALF_ROUNDS`, and before `k < ROUNDS`"),
+        ("k < ROUNDS", "k < ROUNDS / 2", "before `k < ROUNDS`"),
+        ("ROUNDS = 64", "ROUNDS = 48", "(`k < ROUNDS`)"),
+        ("k < steps", "k < steps / 2", "before `k < steps`"),
+        ("k < steps", "k < steps - 1", "before `k < steps`"),
+        ("k < steps", "k < min(steps, 8)", "before `k < steps`"),
+        ("k += 1", "k += 2", "(`k < steps`)"),
+        ("k < ROUNDS", "k < ROUNDS * 2", ""),
+        ("k < steps", "k < n", ""),
+        ("0.5f * a[threadIdx.x] + 1.0f", "0.5f * (a[threadIdx.x] + 2.0f)", ""),
+    ],
+)
+def test_fewer_iterations_are_told(old: str, new: str, told: str) -> None:
+    lines = []
+    for line in LOOPED.splitlines():
+        lines += [f"{line} //-", f"{line.replace(old, new)} //+"] if old in line else [line]
+    proof = proof_of(program("    relax<<<1, 64>>>(x, n, 16);\n", "", "\n".join(lines) + "\n" + KERNELS))
+    assert proof.state is ProofState.KEPT and not proof.reason
+    said = [f.what for f in proof.findings]
+    assert said == [] if not told else len(said) == 1 and said[0].startswith("fewer iterations") and told in said[0]
