@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from tests.llm.answers import say_json
 from tests.llm.endpoint import ScriptedEndpoint
 
 VIT = Path(__file__).parents[2] / "examples" / "vit"
+PROJECT = tomllib.loads((VIT / "stitchcuda.toml").read_text())
+COMMANDS = (PROJECT["build"]["command"], PROJECT["run"]["command"])
 PARAMETERS = """const float* input, const float* weight0, const float* bias0, float* output0,
                                      const float* weight1, const float* bias1, float* output1,
                                      const float* weight2, const float* bias2, float* output2,
@@ -33,7 +36,7 @@ PLAN = {
     "constraints": ["the order of additions in a tile must stay"],
     "targets": ["attention_block", "kernels.cu", "kernels.h"],
 }
-DONE = {**{k: [] for k in ("steps", "risks", "constraints", "targets")}, "expected_bottleneck": ""}
+DONE: dict[str, object] = {**{k: [] for k in ("steps", "risks", "constraints", "targets")}, "expected_bottleneck": ""}
 DONE |= {"done": True, "summary": "what is left is the arithmetic of the large linear layers"}
 
 
@@ -86,7 +89,8 @@ def stitched(
     with ScriptedEndpoint([say_json(PLAN), say_json(fused())], then=say_json(DONE)) as endpoint:
         for name, value in (("URL", endpoint.url), ("MODEL", "scripted"), ("KEY", "key")):
             monkeypatch.setenv(f"STITCHCUDA_LLM_{name}", value)
-        how = ["--proposer", "both", "--approve", endpoint.url, "--format", "json", "--progress", "json"]
+        agreed = [word for subject in (endpoint.url, *COMMANDS) for word in ("--approve", subject)]
+        how = ["--proposer", "both", "--format", "json", "--progress", "json", *agreed]
         code = main(["stitch", "vit", *how, *words])
         asked = len(endpoint.requests)
     shown = capsys.readouterr()
