@@ -7,6 +7,7 @@ stages is tried, the others stand in for themselves on both sides.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -34,6 +35,9 @@ from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState, 
 from stitchcuda.gpu_validate.version import Version
 
 ROUNDING = 1e-4  # relative difference up to which results are taken for the same but for rounding
+_NEAR = 100 * ROUNDING  # a printed number may be a small difference of large ones
+_PRINTED = re.compile(r"is '(.*)', the baseline prints '(.*)'$")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _GOOD = (GateState.PASSED, GateState.PROVED)
 _SAYS = "stitchcuda: the reference cannot stand for "  # what a stand-in prints before it gives up
 
@@ -121,7 +125,7 @@ class Trial:
         right = all(states.get(name) in _GOOD for name in ("G0", "G1", "G2", "G3", "G4"))
         if verdict.state is VerdictState.UNPROVEN and right and states.get("G6") is GateState.INCONCLUSIVE:
             return replace(verdict, state=VerdictState.ACCEPTED, primary=None)
-        if states.get("G3") is GateState.FAILED and self.hub.contract.tolerance.mode == "bitwise":
+        if self.hub.contract.tolerance.mode == "bitwise" and _may_be_rounding(verdict.gate("G3")):
             return self._with_rounding(verdict, whole)
         return verdict
 
@@ -141,6 +145,22 @@ class Trial:
         primary = primary_of(gates)
         assert primary is not None
         return replace(verdict, gates=gates, primary=replace(primary, issue=reason, fix=_fix(most)))
+
+
+def _may_be_rounding(results: GateResult | None) -> bool:
+    """Whether results that differ may do so by rounding alone: no printed number is far from the reference's."""
+    if results is None or results.state is not GateState.FAILED:
+        return False
+    for finding in results.findings:
+        said = _PRINTED.search(finding.what)
+        if said is None:
+            continue
+        one, other = (list(map(float, _NUMBER.findall(text))) for text in said.groups())
+        if len(one) != len(other) or not all(
+            math.isclose(a, b, rel_tol=_NEAR) for a, b in zip(one, other, strict=True)
+        ):
+            return False
+    return True
 
 
 def _fix(most: float) -> str:

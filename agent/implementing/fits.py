@@ -16,7 +16,19 @@ from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program import cuda
 from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
-from stitchcuda.analysis.program.ir import Function, Module, TypeRef
+from stitchcuda.analysis.program.ir import (
+    Api,
+    Call,
+    Construct,
+    Function,
+    Lambda,
+    Launch,
+    Module,
+    New,
+    Opaque,
+    TypeRef,
+    walk,
+)
 from stitchcuda.analysis.syntax.parse import parse_cuda
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
@@ -26,8 +38,9 @@ _WORD = re.compile(rb"[A-Za-z_]\w*")
 _QUIET = re.compile(rb"//[^\r\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\r\n])*\"", re.DOTALL)
 _DIRECTIVE = re.compile(rb"^[ \t]*(?:#|\?\?=|%:)(?![ \t]*pragma[ \t]+(?:unroll|nounroll)\b)", re.MULTILINE)
 # What keeps values between launches, reaches memory by other ways than parameters, or depends on more than them.
+_RUNS = (Api, Call, Construct, Lambda, Launch, New, Opaque)
 _STRANGE = re.compile(
-    r"asm|__asm__?|__asm__|clock|clock64|__clock|__clock64|__globaltimer|__nanosleep|malloc|free|new|delete|printf|"
+    r"_Pragma|asm|__asm__?|__asm__|clock|clock64|__clock|__clock64|__globaltimer|__nanosleep|malloc|free|new|delete|printf|"
     r"(?:tex|surf)(?:[123]D|Cubemap)\w*|cuda[A-Z]\w*|__trap|__brkpt|goto"
 )
 
@@ -45,7 +58,8 @@ def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
     if syntax.error_bytes:
         return f"The definition of `{stage.name}` could not be read: write plain CUDA C++, with all braces closed."
     for child in syntax.root.children:
-        if child.type not in _TOP:
+        inner = {c.type for c in child.children} if child.type == "template_declaration" else {"function_definition"}
+        if child.type not in _TOP or "function_definition" not in inner:
             words = " ".join(definition[child.start_byte : child.end_byte].decode("utf-8", "replace").split())[:80]
             return f"`{words}`: only the kernel, device functions, structs and constants of its own are allowed here."
     module = cuda.lower_module("", definition)
@@ -59,7 +73,7 @@ def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
             return (
                 f"`{function.name}` is no device function: only the kernel and `__device__` functions are allowed here."
             )
-    return _taken(stage, module, before) or _unmarked(module) or _strange(quiet)
+    return _taken(stage, module, before) or _kept(module) or _computed(module) or _strange(quiet)
 
 
 def _unlike(stage: Stage, kernel: Function) -> str:
@@ -82,10 +96,21 @@ def _taken(stage: Stage, module: Module, before: Analysis) -> str:
     names += [r.name for r in module.records] + [g.name for g in module.globals]
     names += [name for name, _ in (*module.aliases, *module.constants)]
     taken = next((name for name in names if name.rpartition("::")[2].encode() in words), None)
-    return f"The name `{taken}` is used in the program already: choose another one." if taken else ""
+    if taken:
+        return f"The name `{taken}` is used in the program already: choose another one."
+    reserved = next((name for name in names if name.startswith("__") or re.match("_[A-Z]", name)), None)
+    return f"The name `{reserved}` is reserved: choose another one." if reserved else ""
 
 
-def _unmarked(module: Module) -> str:
+def _computed(module: Module) -> str:
+    """What a constant or a member starts from must be a plain value: the host could run anything to make it."""
+    for declared in (*module.globals, *(f for r in module.records for f in r.fields)):
+        if declared.init is not None and any(isinstance(node, _RUNS) for node in walk(declared.init)):
+            return f"`{declared.name}` must start from a plain value, not from a call."
+    return ""
+
+
+def _kept(module: Module) -> str:
     strange = next(
         (g for g in module.globals if g.space not in ("constant", "") or (not g.space and not g.type.const)), None
     )
