@@ -7,6 +7,7 @@ workers to the terminal. Here a worker that dies costs its item only, which beco
 from __future__ import annotations
 
 import contextlib
+import gc
 import multiprocessing
 import os
 import signal
@@ -41,12 +42,16 @@ class _Raised:
 
 
 class _Pool(Generic[Item, Out]):
-    def __init__(self, func: Callable[[Item], Out], items: Sequence[Item], workers: int):
+    def __init__(
+        self, func: Callable[[Item], Out], items: Sequence[Item], workers: int, cost: Callable[[Item], float] | None
+    ):
         # Spawn: the caller may have threads, and a forked child with a lock that nobody releases hangs for ever.
         self._context = multiprocessing.get_context("spawn")
         self._func = func
         self._items = items
-        self._next = 0
+        order = range(len(items))
+        # What takes longest comes first: one that is begun last would keep its worker alone.
+        self._order = iter(sorted(order, key=lambda k: -cost(items[k])) if cost is not None else order)
         self._workers = [self._start() for _ in range(max(1, min(workers, len(items))))]
 
     def _start(self) -> _Worker:
@@ -79,10 +84,8 @@ class _Pool(Generic[Item, Out]):
             self._end()
 
     def _give(self, worker: _Worker) -> None:
-        worker.item = None
-        if self._next < len(self._items):
-            worker.item = self._next
-            self._next += 1
+        worker.item = next(self._order, None)
+        if worker.item is not None:
             # A worker that is already dead is noticed when its pipe is read.
             with contextlib.suppress(OSError):
                 worker.pipe.send(self._items[worker.item])
@@ -118,31 +121,45 @@ def map_in_processes(
     items: Sequence[Item],
     workers: int | None = None,
     cancel: Callable[[], bool] | None = None,
+    cost: Callable[[Item], float] | None = None,
 ) -> Iterator[Out | Problem]:
     """Calls `func` (importable by name) for each item in worker processes and yields the results in the items' order.
 
     An item whose call raises or whose worker dies yields a `Problem` in its place. When `cancel()` becomes true, the
     iteration ends early. However it ends (exhausted, cancelled, abandoned, interrupted), the workers and what they
-    started are killed. One worker a core by default."""
+    started are killed. One worker a core by default. With `cost` the items that cost most are begun first."""
     if not items:
         return
-    yield from _Pool(func, items, workers or os.cpu_count() or 1).run(cancel)
+    yield from _Pool(func, items, workers or os.cpu_count() or 1, cost).run(cancel)
 
 
 def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
     if sys.platform != "win32":
         os.setpgid(0, 0)  # so that its children can be killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    while True:
-        try:
-            item = pipe.recv()
-        except (EOFError, OSError):
-            return  # the parent is done, or gone
-        try:
-            result = func(item)
-        except Exception as error:  # noqa: BLE001 - one bad item must not end the batch
-            result = _Raised(where(error))
-        pipe.send(result)
+    with rare_collections():
+        while True:
+            try:
+                item = pipe.recv()
+            except (EOFError, OSError):
+                return  # the parent is done, or gone
+            try:
+                result = func(item)
+            except Exception as error:  # noqa: BLE001 - one bad item must not end the batch
+                result = _Raised(where(error))
+            pipe.send(result)
+
+
+@contextlib.contextmanager
+def rare_collections() -> Iterator[None]:
+    """For batch work. What an analysis makes stays until the program is done: looking for cycles at the usual pace finds
+    next to nothing and takes an eighth of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(50_000, 20, 50)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _kill(process: SpawnProcess) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gc
 import os
 import sys
 from collections import Counter
@@ -22,7 +21,7 @@ from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
-from stitchcuda.server.workers import map_in_processes
+from stitchcuda.server.workers import map_in_processes, rare_collections
 
 _SEVERITIES = ("error", "warning", "hint")
 _MANY = 6  # programs from which on worker processes pay for their start
@@ -73,7 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
     changed = ChangedSince(arguments.changed_since, arguments.paths) if arguments.changed_since is not None else None
     plan = programs.plan(found.files, arguments.paths)
     fixing = _Fixing(chosen, known, changed, frozenset(f for f in found.files if not projects.of(f).excluded))
-    outcome = _check(plan, fixing if arguments.fix else None)
+    with rare_collections():
+        outcome = _check(plan, fixing if arguments.fix else None)
     shown = tuple(r for row in outcome.rows if (r := chosen.shown(row)) is not None)
     if arguments.update_baseline:
         baseline.save(arguments.baseline, shown)
@@ -121,13 +121,8 @@ class _Outcome:
     changed: frozenset[str] = frozenset()
 
 
-# What an analysis makes stays until the program is done: looking for cycles at the usual pace finds next to nothing.
-_COLLECT_AFTER = (50_000, 20, 50)
-
-
 def check_program(group: programs.Group) -> _Outcome:
     """One program; runs in a worker process when there are many."""
-    gc.set_threshold(*_COLLECT_AFTER)
     return _check_program(group, None)
 
 
@@ -156,7 +151,7 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
     count = 0
     outcomes: Iterable[_Outcome | Problem]
     if fixing is None and len(plan.groups) >= _MANY:
-        outcomes = map_in_processes(check_program, plan.groups)
+        outcomes = map_in_processes(check_program, plan.groups, cost=lambda group: group.size)
     else:
         outcomes = (_check_program(group, fixing) for group in plan.groups)
     for outcome in outcomes:

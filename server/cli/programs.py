@@ -19,7 +19,8 @@ from stitchcuda.server import cmake_lists
 from stitchcuda.server.cli import inputs
 from stitchcuda.server.sources import is_relevant
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*([<"])([^">\r\n]+)[">]', re.MULTILINE)
+_INCLUDE = re.compile(rb'include[ \t]*([<"])([^">\r\n]+)[">]')  # begins with a word that is found at memory speed
+_DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*")
 _MAIN = re.compile(rb"\bint\s+main\s*\(|\bauto\s+main\s*\(")
 _MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
 _MAX_LIBRARY = 512 * 1024  # of the sources taken in from other directories
@@ -31,6 +32,7 @@ class Group:
 
     sources: tuple[str, ...]
     context: tuple[str, ...] = ()
+    size: int = 0  # of the sources, in bytes
 
     def __str__(self) -> str:
         return self.sources[0]
@@ -103,13 +105,13 @@ def _groups(known: dict[str, _File], finder: _Finder) -> Iterator[Group]:
                 continue
             covered.update(f.path for f in part)
             covered.update(context)
-            yield Group(tuple(f.path for f in part), context)
+            yield Group(tuple(f.path for f in part), context, sum(f.size for f in part))
     for file in list(known.values()):
         if file.cuda and file.path not in covered:  # a header that no source here includes
             context = _context([file], known, finder, folders)
             covered.add(file.path)
             covered.update(context)
-            yield Group((file.path,), context)
+            yield Group((file.path,), context, file.size)
 
 
 def _context(
@@ -189,6 +191,11 @@ class _Finder:
 
 
 def _scan(path: str, text: bytes) -> _File:
-    names = tuple((os.fsdecode(m[2]), m[1] == b'"') for m in _INCLUDE.finditer(text))
+    names = tuple((os.fsdecode(m[2]), m[1] == b'"') for m in _INCLUDE.finditer(text) if _is_directive(text, m.start()))
     header = path.lower().endswith(inputs.HEADERS)
-    return _File(path, len(text), names, bool(_MAIN.search(text)), is_relevant(path, "", text), header)
+    main = b"main" in text and _MAIN.search(text) is not None
+    return _File(path, len(text), names, main, is_relevant(path, "", text), header)
+
+
+def _is_directive(text: bytes, word: int) -> bool:
+    return _DIRECTIVE.fullmatch(text, text.rfind(b"\n", 0, word) + 1, word) is not None

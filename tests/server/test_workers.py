@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server.lifetime import is_alive
-from stitchcuda.server.workers import map_in_processes
+from stitchcuda.server.workers import map_in_processes, rare_collections
 
 from tests.server.programs import batch_work
 
@@ -22,6 +23,21 @@ ROOT = Path(__file__).parents[2]
 def test_results_come_in_order() -> None:
     assert list(map_in_processes(batch_work.square, range(20), 3)) == [n * n for n in range(20)]
     assert list(map_in_processes(batch_work.square, [], 3)) == []
+
+
+def test_what_costs_most_is_begun_first(tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+    items = [(str(begun), number) for number in (1, 5, 3, 4)]
+    assert list(map_in_processes(batch_work.note, items, 1, cost=lambda item: item[1])) == [1, 5, 3, 4]
+    assert begun.read_text().split() == ["5", "4", "3", "1"]
+
+
+def test_batch_work_collects_rarely() -> None:
+    usual = gc.get_threshold()
+    (inside,) = map_in_processes(batch_work.collects_after, [0], 1)
+    with rare_collections():
+        assert gc.get_threshold() == inside != usual
+    assert gc.get_threshold() == usual
 
 
 def test_a_crash_and_an_exception_cost_one_item_each() -> None:

@@ -1,5 +1,6 @@
 """Functions for worker processes."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -9,6 +10,17 @@ import time
 def square(number: int) -> int:
     time.sleep(0.01 * (number % 3))
     return number * number
+
+
+def note(item: tuple[str, int]) -> int:
+    """Notes in a file that the work has begun."""
+    with open(item[0], "a", encoding="ascii") as begun:
+        begun.write(f"{item[1]}\n")
+    return item[1]
+
+
+def collects_after(_: int) -> tuple[int, int, int]:
+    return gc.get_threshold()
 
 
 def fragile(word: str) -> str:
