@@ -287,26 +287,38 @@ def _response(answer: Answer, asked: Json) -> Json:
 
 
 def _response_events(answer: Answer, asked: Json) -> Iterator[Json]:
+    for number, data in enumerate(_unnumbered_events(answer, asked)):
+        yield {**data, "sequence_number": number}
+
+
+def _unnumbered_events(answer: Answer, asked: Json) -> Iterator[Json]:
     whole = _response(answer, asked)
     yield {"type": "response.created", "response": {**whole, "status": "in_progress", "output": [], "usage": None}}
     for index, item in enumerate(whole["output"]):
         at = {"output_index": index, "item_id": item["id"]}
         yield {"type": "response.output_item.added", "output_index": index, "item": _begun(item)}
         for content, part in enumerate(item.get("content", ())):
-            kind = "output_text" if part["type"] == "output_text" else "refusal"
-            for piece in _parts(part.get("text") or part.get("refusal", "")):
-                yield {"type": f"response.{kind}.delta", **at, "content_index": content, "delta": piece}
+            yield from _part_events(part, {**at, "content_index": content})
         if item["type"] == "function_call":
             for piece in _parts(item["arguments"]):
                 yield {"type": "response.function_call_arguments.delta", **at, "delta": piece}
+            done = {"name": item["name"], "arguments": item["arguments"]}
+            yield {"type": "response.function_call_arguments.done", **at, **done}
         if answer.breaks_with:
-            break
+            error = {"code": "server_error", "message": answer.breaks_with}
+            yield {"type": "response.failed", "response": {**whole, "status": "failed", "error": error}}
+            return
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
-    if answer.breaks_with:
-        error = {"code": "server_error", "message": answer.breaks_with}
-        yield {"type": "response.failed", "response": {**whole, "status": "failed", "error": error}}
-    else:
-        yield {"type": f"response.{whole['status']}", "response": whole}
+    yield {"type": f"response.{whole['status']}", "response": whole}
+
+
+def _part_events(part: Json, at: Json) -> Iterator[Json]:
+    kind, name = ("output_text", "text") if part["type"] == "output_text" else ("refusal", "refusal")
+    yield {"type": "response.content_part.added", **at, "part": {**part, name: ""}}
+    for piece in _parts(part[name]):
+        yield {"type": f"response.{kind}.delta", **at, "delta": piece}
+    yield {"type": f"response.{kind}.done", **at, name: part[name]}
+    yield {"type": "response.content_part.done", **at, "part": part}
 
 
 def _begun(item: Json) -> Json:
