@@ -34,13 +34,15 @@ class Expected:
 @dataclass(frozen=True, slots=True)
 class ReadResult:
     """`compared` counts the candidate's reads whose contents were compared; `at` is the index of the first different one.
-    `by_contents`: the difference is one of numbers, not of digests."""
+    `by_contents`: the difference is one of numbers, not of digests. `other`: not decided, and not what the baseline brings each
+    time."""
 
     state: ReadState
     compared: int
     detail: str = ""
     at: int = -1
     by_contents: bool = False
+    other: bool = False
 
 
 def expect(runs: Sequence[Sequence[HostRead]]) -> Expected:
@@ -97,7 +99,8 @@ def _by_contents(wanted: list[tuple[int, str | None]], got: list[tuple[int, str 
         elif answer is not None and answer.near is False:
             return ReadResult(ReadState.DIFFERENT, 0, f"read {i + 1} {answer.what}", i, True)
         elif answer is not None and answer.near is None:
-            undecided = undecided or ReadResult(ReadState.UNKNOWN, 0, f"read {i + 1} {answer.what}", i)
+            what, other_contents = f"read {i + 1} {answer.what}", one[1] is not None
+            undecided = undecided or ReadResult(ReadState.UNKNOWN, 0, what, i, other=other_contents)
         compared += answer is not None
     return undecided or ReadResult(ReadState.EQUAL, compared)
 
@@ -122,7 +125,8 @@ def _subsequence(wanted: list[tuple[int, str | None]], got: list[tuple[int, str 
                 at = place if place is not None else at
                 continue
             if answer is not None:
-                return ReadResult(ReadState.UNKNOWN, 0, f"read {i + 1} {answer.what}", i)
+                steady = place is not None and wanted[place][1] is not None
+                return ReadResult(ReadState.UNKNOWN, 0, f"read {i + 1} {answer.what}", i, other=steady)
             what = f"read {i + 1} brought contents that the baseline never reads there ({got[i][0]} bytes)"
             return ReadResult(ReadState.DIFFERENT, 0, what, i)
         compared += known is not None

@@ -291,7 +291,7 @@ def _judge_reads(
                 'tolerance: print or write the result, or set [observe] buffers = "none"'
             )
     elif result.state in (ReadState.REORDERED, ReadState.UNKNOWN):
-        (differs if result.state is ReadState.REORDERED else unknown).append(result.detail)
+        (differs if result.other or result.state is ReadState.REORDERED else unknown).append(result.detail)
     return result.compared
 
 
