@@ -283,10 +283,15 @@ def verdict(record: Record, digest: str) -> Mapping[str, Any] | None:
 def invention(record: Record) -> Mapping[str, Any] | None:
     """What a model was asked for and what was decided then, as `invention/record.py` reads it; None: no model was asked. Raises
     JournalError."""
+    return object_in(record, INVENTION)
+
+
+def object_in(record: Record, name: str) -> Mapping[str, Any] | None:
+    """A JSON object that `Run.write` wrote, None when the run has none of that name. Raises JournalError."""
     try:
-        return _load(record.folder, INVENTION)
+        return _load(record.folder, name)
     except (OSError, ValueError, RecursionError) as error:
-        raise JournalError(f"{record.folder / INVENTION}: cannot be read ({_why(error)})") from None
+        raise JournalError(f"{record.folder / name}: cannot be read ({_why(error)})") from None
 
 
 def events(record: Record) -> tuple[Mapping[str, Any], ...]:

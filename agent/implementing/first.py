@@ -120,6 +120,7 @@ def implement_all(
     bench, the analysis and the listener raise."""
     analysis = bench.tools.analyse(original)
     so_far = Attempts(original, analysis, listener)
+    listener.proposed(Proposed((), (), {}, analysis, analysis))  # the record knows the original from the beginning
     baseline, measured, names, best = original, BaselineMeasured(), tuple[str, ...](), None
     while stages := missing_stages(bench.tools.analyse(baseline)):
         stage = stages[0]

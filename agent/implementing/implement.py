@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from stitchcuda.agent import versions
@@ -15,6 +16,7 @@ from stitchcuda.agent.implementing.asking import plan_for
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.anchored import Unplaced, place
 from stitchcuda.agent.invention.confinement import violations
+from stitchcuda.agent.invention.judging import at_home
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, Model, ModelError, Reply
 from stitchcuda.agent.outcome import Candidate, Stop
 from stitchcuda.agent.roles import coder, conversation, repairer, tools
@@ -69,6 +71,7 @@ class Parts:
     hides: Callable[[bytes], bool] = lambda text: False
     begin_round: Callable[[], None] = lambda: None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
+    home: Path | None = None  # the program's folder, which is told to nobody; None: the baseline's
 
 
 @dataclass(frozen=True)
@@ -187,7 +190,8 @@ class _Run:
         brief = self._brief(at)
         if at.verdict is None or at.verdict.primary is None:
             return coder.ask(brief, self._parts.templates, self._plan, (self._stage.name,))
-        return repairer.ask(brief, self._parts.templates, self._plan, at.verdict, (self._stage.name,))
+        verdict = at_home(at.verdict, self._parts.home or self._baseline.folder)
+        return repairer.ask(brief, self._parts.templates, self._plan, verdict, (self._stage.name,))
 
     def _brief(self, at: _Draft) -> Brief:
         return Brief(

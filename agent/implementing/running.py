@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from stitchcuda.agent.implementing import replaying
 from stitchcuda.agent.implementing.bench import Bench, CannotTry
 from stitchcuda.agent.implementing.first import Implemented, implement_all, missing_stages
 from stitchcuda.agent.implementing.implement import Parts
@@ -123,7 +124,7 @@ def write_stages(
             judge=metered,
             step=around.listener.step,
             judged=judged,
-            rounds=asking.budget.filled().rounds or 0,
+            rounds=recorded.rounds,
             stopped=around.stopping,
             sendable=lambda texts: {path: text for path, text in texts.items() if path in agreed},
             hides=hides,
@@ -131,9 +132,14 @@ def write_stages(
             capabilities=capabilities,
         )
 
+    around.run.texts(sources)
+    recorded = replaying.Recorded(asking.budget.filled().rounds or 0, tuple(agreed), capabilities)
+    replaying.write(around.run, recorded)
     around.stopping.watch(ledger)
     try:
-        return implement_all(baseline, contract, bench, around.listener, parts)
+        done = implement_all(baseline, contract, bench, around.listener, parts)
+        replaying.write(around.run, replace(recorded, ended=True, stop=done.stop, reason=done.reason))
+        return done
     except (MarkerError, CannotTry) as error:
         raise CannotImplement(str(error)) from None
     finally:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 
 from stitchcuda.agent import journal, versions
+from stitchcuda.agent.implementing import replaying as implementing
 from stitchcuda.agent.invention.replaying import remake
 from stitchcuda.agent.journal import JournalError, Made, Record, Run
 from stitchcuda.agent.loop import reason_of
@@ -22,6 +23,7 @@ from stitchcuda.agent.versions import MissingParents, UnitError
 from stitchcuda.analysis.contract.jsonread import SchemaError
 from stitchcuda.analysis.contract.types import contract_from_json
 from stitchcuda.gpu_validate.project_file import ProjectError, find_project
+from stitchcuda.gpu_validate.real_tools import real_tools
 from stitchcuda.gpu_validate.verdict import VerdictState
 from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
@@ -162,7 +164,9 @@ def _replay(arguments: argparse.Namespace) -> int:
     record = journal.find(arguments.run)
     done = journal.replay(record)
     decisions = None
-    if journal.invention(record) is not None:
+    if (recorded := implementing.read(record)) is not None:
+        decisions = implementing.remake(record, recorded, real_tools(), user_folder())
+    elif journal.invention(record) is not None:
         decisions = remake(record, static_analyser(), TRANSFORMS, user_folder())
     same = not any(r.differing for r in done) and (decisions is None or not decisions.difference)
     if arguments.format == "json":

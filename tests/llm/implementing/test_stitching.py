@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 from stitchcuda.agent import journal
+from stitchcuda.agent.implementing import replaying
 from stitchcuda.agent.invention.asking import Asking
+from stitchcuda.agent.invention.replaying import Remade
 from stitchcuda.agent.model.accounting import Budget, Ledger
 from stitchcuda.agent.model.client import Client
 from stitchcuda.agent.model.endpoint import Api, Endpoint
@@ -89,7 +91,18 @@ class Played:
                 cancelled=cancelled,
             )
         assert self.file.read_bytes() == self.before, "the user's file is as it was"
+        self.remade = self.made_again()
         assert not self.endpoint.unscripted, self.told.text
+
+    def made_again(self) -> Remade:
+        """The same from the record alone: in every test it must come out as it was."""
+        record = self.record
+        recorded = replaying.read(record)
+        assert recorded is not None and recorded.ended
+        assert [r.differing for r in journal.replay(record)] == [() for _ in record.made]
+        remade = replaying.remake(record, recorded, self.bench.tools)
+        assert (remade.difference, remade.reworded) == ("", ())
+        return remade
 
     @property
     def record(self) -> journal.Record:
@@ -128,7 +141,6 @@ def test_a_kernel_that_is_right_is_accepted_in_one_round(play: Callable[..., Pla
         "its results are those of `saxpy_cpu`",
     ]
     assert played.done.value["model"]["rounds"] == 1 and "main.cu" in played.done.value["model"]["files"]
-    assert [r.differing for r in journal.replay(played.record)] == [()]
     assert (played.done.folder / "model.jsonl").read_text().count("\n") == 1
 
 
@@ -158,8 +170,8 @@ def test_a_wrong_kernel_is_repaired(play: Callable[..., Played]) -> None:
     assert played.done.result.outcome is Kind.IMPROVED and RIGHT in played.after
     assert "stdout line 1 is '3', not '2'" in played.endpoint.requests[1].text
     assert "OTHER_RESULTS" in played.endpoint.requests[1].text, "the repairer sees what it wrote"
+    assert all(str(played.root) not in request.text for request in played.endpoint.requests), "no path of this machine"
     assert len(played.record.units) == 2 and len(played.record.best) == 1
-    assert [r.differing for r in journal.replay(played.record)] == [(), ()]
 
 
 def test_a_kernel_that_stays_wrong_changes_nothing(play: Callable[..., Played]) -> None:
@@ -244,7 +256,6 @@ def test_several_stages_are_written_one_after_the_other(play: Callable[..., Play
     assert RIGHT in played.after and SCALE in played.after and "stitchcuda: implement " not in played.after
     one, other = played.done.value["units"]
     assert other["parents"] == [one["id"]]
-    assert [r.differing for r in journal.replay(played.record)] == [(), ()]
 
 
 def test_a_second_stage_that_is_not_written_leaves_the_first(play: Callable[..., Played]) -> None:
@@ -270,7 +281,6 @@ def test_rules_improve_the_implemented_program(play: Callable[..., Played]) -> N
     one, other = played.done.value["units"]
     assert (one["transform"], other["parents"]) == ("implement", [one["id"]])
     assert [len(m.units) for m in played.record.made] == [1, 2]
-    assert [r.differing for r in journal.replay(played.record)] == [(), ()]
 
 
 def test_where_rules_find_nothing_the_implemented_program_stays(play: Callable[..., Played]) -> None:
@@ -331,6 +341,29 @@ def test_a_marker_with_a_mistake_is_named(
     assert "main.cu:7: unknown key 'output'" in told(
         capsys, tmp_path, monkeypatch, program(MARK.replace("outputs", "output"))
     )
+
+
+def test_runs_replay_makes_a_kernel_again(play: Callable[..., Played], capsys: pytest.CaptureFixture[str]) -> None:
+    played = play(function(WRONG), function(RIGHT, role="repairer"))
+    assert played.remade.decisions == 2
+    assert main(["runs", "replay", played.done.folder.name]) == 0
+    assert "decisions of the model's part: 2 as recorded" in capsys.readouterr().out
+
+
+def test_another_verdict_in_the_record_is_seen(play: Callable[..., Played], capsys: pytest.CaptureFixture[str]) -> None:
+    played = play(function(WRONG), function(RIGHT, role="repairer"))
+    wrong, right = (played.done.folder / "verdicts" / f"{m.digest}.json" for m in played.record.made)
+    wrong.write_bytes(right.read_bytes())
+    assert main(["runs", "replay", played.done.folder.name]) == 1
+    assert "differs: version 2: recorded" in capsys.readouterr().out
+
+
+def test_the_kernel_is_written_into_the_sources_and_taken_back(play: Callable[..., Played]) -> None:
+    played = play(function(RIGHT))
+    assert main(["runs", "apply", played.done.folder.name]) == 0
+    assert played.file.read_text() == played.after
+    assert main(["runs", "revert", played.done.folder.name]) == 0
+    assert played.file.read_bytes() == played.before
 
 
 def test_check_and_contract_say_nothing_of_a_missing_kernel(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
