@@ -3,6 +3,7 @@ or a GPU. Every decision must come out as it did."""
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -197,8 +198,8 @@ def _difference(script: _Script, recorded: Recorded, invented: Invented) -> str:
     """The first difference, in a sentence."""
     decisions = recorded.decisions
     if script.same < len(decisions):
-        made = _core(script.made[script.same]) if script.same < len(script.made) else "nothing"
-        return f"decision {script.same + 1}: recorded {_core(decisions[script.same])}, now {made}"
+        made = json.dumps(_core(script.made[script.same])) if script.same < len(script.made) else "nothing"
+        return f"decision {script.same + 1}: recorded {json.dumps(_core(decisions[script.same]))}, now {made}"
     if recorded.stop is not None and invented.stop is not recorded.stop:
         return f"recorded stop: {recorded.stop.value}, now {invented.stop.value}"
     offered = tuple(c.version.digest for c in invented.offered)

@@ -24,15 +24,14 @@ from stitchcuda.agent.model.endpoint import Api, Endpoint
 from stitchcuda.agent.model.messages import Model
 from stitchcuda.agent.model.sending import NeverSend
 from stitchcuda.agent.outcome import Candidate
-from stitchcuda.agent.proposing import Analyser, Proposed
+from stitchcuda.agent.proposing import Proposed
 from stitchcuda.agent.stitching import Request, Stitched, stitch
 from stitchcuda.analysis.contract.intent import parse_intent
 from stitchcuda.analysis.contract.project import Project
-from stitchcuda.gpu_validate.analysed import analyse
 
 from tests.llm.answers import Answer, say_json
 from tests.llm.endpoint import Scripted, ScriptedEndpoint
-from tests.llm.scripted_hub import FILES, ScriptedHub, check, write_program
+from tests.llm.scripted_hub import FILES, ScriptedHub, write_program
 
 TOKEN = "ghp_" + "Q7rT2xLw9ZkVbN4mCd8Fy1HsJe6UaPo3G5iB"  # stands in a source that is sent
 PASSWORD = "correct-horse-9-battery"  # in the environment, and in a source
@@ -187,7 +186,7 @@ class Stage:
         """From the record alone, the requests word for word."""
         record = journal.read(played.done.folder)
         assert not any(r.differing for r in journal.replay(record))
-        remade = remake(record, Analyser(analyse, check), played.hub.transforms)
+        remade = remake(record, played.hub.analyser, played.hub.transforms)
         assert remade.difference == "" and remade.decisions == len(played.recorded["decisions"])
         assert remade.reworded == ()
 

@@ -106,6 +106,7 @@ class ScriptedHub:
     slow: float = 0.0
     beside: Interval | None = None
     transforms: tuple[Transform, ...] = (RemoveWaits(rb"wait\(\);"),)
+    analyser: Analyser = field(default_factory=lambda: Analyser(analyse, check))
     judged: list[Version] = field(default_factory=list)
     compared: list[tuple[str, str]] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
@@ -118,7 +119,7 @@ class ScriptedHub:
         hub = _Hub(self, request, tell, cancelled)
 
         def parts(listener: Listener, stopped: Callable[[], Stop | None]) -> Parts:
-            return Parts(self.transforms, Analyser(analyse, check), hub, listener, stopped)
+            return Parts(self.transforms, self.analyser, hub, listener, stopped)
 
         def against(new: Candidate, best: Candidate, declared: Declared) -> Verdict | None:
             self.compared.append((new.version.digest, best.version.digest))
