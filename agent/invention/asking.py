@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -205,6 +206,7 @@ def _invent(
         stopped=around.stopping,
         sendable=may_be_sent,
         hides=hides,
+        taken=lambda path: os.path.lexists(start.baseline.folder / path),
         begin_round=ledger.begin_round,
         decided=keeper.decided,
         capabilities=capabilities,

@@ -80,7 +80,7 @@ class Measures(Protocol):
 @dataclass(frozen=True)
 class Parts:
     """`transforms` are tried again on top of a model's version. `sendable` leaves only what may be sent of texts by path, `hides`
-    says whether something of a text was removed on its way to the model. `begin_round` raises BudgetSpent. `decided` hears
+    says whether something of a text was removed on its way to the model, `taken` whether there is a file of that name in truth. `begin_round` raises BudgetSpent. `decided` hears
     every step. `spent` is what the model cost so far, in words. `home` is the program's folder
     in the paths of verdicts; None: where it lies."""
 
@@ -95,6 +95,7 @@ class Parts:
     stopped: Callable[[], Stop | None] = lambda: None
     sendable: Callable[[Mapping[str, bytes]], Mapping[str, bytes]] = dict
     hides: Callable[[bytes], bool] = lambda text: False
+    taken: Callable[[str], bool] = lambda path: False
     begin_round: Callable[[], None] = lambda: None
     decided: Callable[[Decision], None] = lambda decision: None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
@@ -246,6 +247,12 @@ class _Run:
             self._feedback = placed.feedback
             self._whole += [f for f in placed.functions if f not in self._whole]
             return machine.Unplaced(), {"why": placed.reason}
+        made = (e.path for e in placed if e.path not in standing.texts)
+        if (path := next(filter(self._parts.taken, made), None)) is not None:
+            self._feedback = (
+                f"{path} cannot be made: something of that name is there already, which was not sent to you."
+            )
+            return machine.Unplaced(), {"why": f"{path} is there already", "taken": path}
         if (path := self._hidden(placed, standing.texts)) is not None:
             self._feedback = _HIDDEN.format(path=path)
             return machine.Unplaced(), {"why": f"it touches text of {path} that was removed", "hidden": path}

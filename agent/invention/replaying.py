@@ -81,6 +81,7 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
                 stopped=script.stopped,
                 sendable=lambda found: {p: t for p, t in found.items() if p in recorded.files or p not in texts},
                 hides=script.hides,
+                taken=script.taken,
                 decided=script.decided,
                 capabilities=recorded.capabilities,
                 home=record_.root.parent if single else record_.root,
@@ -162,6 +163,10 @@ class _Script:
     def hides(self, text: bytes) -> bool:
         expected = self._next()
         return expected is not None and "hidden" in expected.detail
+
+    def taken(self, path: str) -> bool:
+        expected = self._next()
+        return expected is not None and expected.detail.get("taken") == path
 
     def measure(self) -> BaselineMeasured:
         return BaselineMeasured("", self.recorded.measured)
