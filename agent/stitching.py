@@ -17,7 +17,7 @@ from stitchcuda.agent.implementing.running import CannotImplement, MakesBench, s
 from stitchcuda.agent.implementing.running import Surroundings as Writing
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.asking import Asked, Asking, Stopping, Surroundings, with_model
-from stitchcuda.agent.invention.invent import Measures
+from stitchcuda.agent.invention.parts import Measures
 from stitchcuda.agent.journal import Run
 from stitchcuda.agent.loop import Listener, Parts
 from stitchcuda.agent.outcome import Candidate, Result, Stop

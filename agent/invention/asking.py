@@ -12,7 +12,8 @@ from typing import Any, Protocol
 from stitchcuda.agent import loop
 from stitchcuda.agent.invention import record
 from stitchcuda.agent.invention.handover import Invented, Start
-from stitchcuda.agent.invention.invent import Measures, Parts, invent
+from stitchcuda.agent.invention.invent import invent
+from stitchcuda.agent.invention.parts import Measures, Parts
 from stitchcuda.agent.journal import Run, text_digest
 from stitchcuda.agent.loop import Judge, Listener
 from stitchcuda.agent.model.accounting import Budget, Ledger, Prices, Spent

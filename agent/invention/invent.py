@@ -8,10 +8,9 @@ stays only when it is faster than the best so far by more than chance.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 from stitchcuda.agent import versions
 from stitchcuda.agent.invention import machine
@@ -22,15 +21,14 @@ from stitchcuda.agent.invention.handover import Invented, Start
 from stitchcuda.agent.invention.judging import Compared, at_home, compared, equal_results, shown_by
 from stitchcuda.agent.invention.machine import Event, Halted, Judged, Phase, Planned, Refused, Shown, State, Written
 from stitchcuda.agent.invention.on_top import Rules, changes_of, on_top
-from stitchcuda.agent.loop import Judge, Listener, Search
-from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, Model, ModelError, Reply
+from stitchcuda.agent.invention.parts import Decision, Parts
+from stitchcuda.agent.loop import Search
+from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, ModelError, Reply
 from stitchcuda.agent.outcome import Candidate, Stop
-from stitchcuda.agent.proposing import Analyser, Proposed, declared_of, read_base, serves
+from stitchcuda.agent.proposing import Proposed, declared_of, read_base, serves
 from stitchcuda.agent.roles import architect, coder, conversation, repairer, tools
 from stitchcuda.agent.roles.answers import Edits, Fix, Malformed, Plan
 from stitchcuda.agent.roles.situation import Attempt, Brief, Scope
-from stitchcuda.agent.roles.templates import Templates
-from stitchcuda.agent.transforms.transform import Transform
 from stitchcuda.agent.units import Obligation, TextEdit, Unit
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
@@ -58,49 +56,6 @@ _HIDDEN = (
     "Your edit of {path} replaces or writes text that was removed before it was sent to you (a secret). Leave these lines as "
     "they are: anchor your edits beside them, and do not rewrite a function that holds them."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """One step: what happened in a phase, what came next. `detail` is for people and for the record: plain JSON values."""
-
-    round: int
-    phase: Phase
-    event: Event
-    next: Phase
-    detail: Mapping[str, Any] = field(default_factory=dict)
-
-
-class Measures(Protocol):
-    """The new version against the best one as its original; None when that cannot be done. Raises Cancelled."""
-
-    def __call__(self, new: Candidate, best: Candidate, declared: Declared) -> Verdict | None: ...
-
-
-@dataclass(frozen=True)
-class Parts:
-    """`transforms` are tried again on top of a model's version. `sendable` leaves only what may be sent of texts by path, `hides`
-    says whether something of a text was removed on its way to the model, `taken` whether there is a file of that name in truth. `begin_round` raises BudgetSpent. `decided` hears
-    every step. `spent` is what the model cost so far, in words. `home` is the program's folder
-    in the paths of verdicts; None: where it lies."""
-
-    model: Model
-    judge: Judge
-    measure: Measures
-    analyser: Analyser
-    transforms: Sequence[Transform]
-    listener: Listener
-    templates: Templates
-    rounds: int
-    stopped: Callable[[], Stop | None] = lambda: None
-    sendable: Callable[[Mapping[str, bytes]], Mapping[str, bytes]] = dict
-    hides: Callable[[bytes], bool] = lambda text: False
-    taken: Callable[[str], bool] = lambda path: False
-    begin_round: Callable[[], None] = lambda: None
-    decided: Callable[[Decision], None] = lambda decision: None
-    capabilities: Mapping[str, Any] = field(default_factory=dict)
-    spent: Callable[[], str] = lambda: ""
-    home: Path | None = None
 
 
 def invent(start: Start, parts: Parts) -> Invented:

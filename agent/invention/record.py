@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from stitchcuda.agent.invention.handover import Invented, Start
-from stitchcuda.agent.invention.invent import Decision
 from stitchcuda.agent.invention.machine import (
     Event,
     Halted,
@@ -21,6 +20,7 @@ from stitchcuda.agent.invention.machine import (
     Violated,
     Written,
 )
+from stitchcuda.agent.invention.parts import Decision
 from stitchcuda.agent.journal import INVENTION, Run
 from stitchcuda.agent.outcome import Stop
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, text

@@ -13,8 +13,9 @@ from typing import Any
 from stitchcuda.agent import journal
 from stitchcuda.agent.invention import record
 from stitchcuda.agent.invention.handover import Invented, Start
-from stitchcuda.agent.invention.invent import Decision, Parts, invent
+from stitchcuda.agent.invention.invent import invent
 from stitchcuda.agent.invention.machine import Halted
+from stitchcuda.agent.invention.parts import Decision, Parts
 from stitchcuda.agent.invention.record import Recorded
 from stitchcuda.agent.journal import JournalError, Record
 from stitchcuda.agent.model.guarded import Guarded
