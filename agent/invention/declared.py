@@ -38,13 +38,14 @@ _CALLED = frozenset(
 class Declared:
     """`values` are all names; `called` those of them that a call may name: functions with a body, types, macros, and variables
     whose type may have a call operator. `prototypes` are functions without a body; `aliases` other names of types and namespaces, with
-    the first word of what they stand for."""
+    the first word of what they stand for; `types` are among the values."""
 
     values: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
     prototypes: set[str] = field(default_factory=set)
     macros: set[str] = field(default_factory=set)
     aliases: dict[str, str] = field(default_factory=dict)
+    types: set[str] = field(default_factory=set)
     error_bytes: int = 0
     error_line: int = 0
 
@@ -67,18 +68,36 @@ def declared(text: bytes) -> Declared:
     shift = 3 if text.startswith(b"\xef\xbb\xbf") else 0
     syntax = parse_cuda(text[shift:])
     found = Declared(error_bytes=syntax.error_bytes)
+    unclear: list[tuple[str, Node]] = []
     stack = [(syntax.root, False)]
     while stack:
         node, inside = stack.pop()
-        _declares(syntax, node, inside, found)
+        _declares(syntax, node, inside, found, unclear)
         if (node.is_error or node.is_missing) and not found.error_line:
             found.error_line = node.start_point[0] + 1
         deeper = inside or node.type in ("compound_statement", "lambda_expression")
         stack += [(child, deeper) for child in reversed(node.children)]
+    for name, declarator in unclear:
+        (found.values if _takes_values(syntax, declarator, found) else found.prototypes).add(name)
     return found
 
 
-def _declares(syntax: Syntax, node: Node, inside: bool, found: Declared) -> None:
+def _takes_values(syntax: Syntax, declarator: Node, found: Declared) -> bool:
+    """Whether `dim3 grid(n, m);` in a function declares a variable: what stands in the parentheses are values."""
+    parameters = declarator.child_by_field_name("parameters")
+    for parameter in parameters.named_children if parameters is not None else ():
+        kind = parameter.child_by_field_name("type")
+        if parameter.type != "parameter_declaration" or kind is None or kind.type != "type_identifier":
+            return False
+        name = _read(syntax, kind)
+        if len(parameter.named_children) != 1 or name in found.types:
+            return False
+        if name not in found.values and not re.fullmatch(r"[A-Z][A-Z0-9_]+|k[A-Z]\w*", name):
+            return False
+    return parameters is not None and bool(parameters.named_children)
+
+
+def _declares(syntax: Syntax, node: Node, inside: bool, found: Declared, unclear: list[tuple[str, Node]]) -> None:
     if node.type in _NAMED:
         name = node.child_by_field_name("name")
         if name is not None and name.type in _NAMES:
@@ -86,6 +105,8 @@ def _declares(syntax: Syntax, node: Node, inside: bool, found: Declared) -> None
             _alias(syntax, node, _read(syntax, name), found)
             if node.type.startswith("preproc"):
                 found.macros.add(_read(syntax, name))
+            if node.type in _TYPES:
+                found.types.add(_read(syntax, name))
             if node.type in _TYPES or node.type.startswith("preproc"):
                 found.called.add(_read(syntax, name))
     elif node.type in _LOOSE:
@@ -93,15 +114,18 @@ def _declares(syntax: Syntax, node: Node, inside: bool, found: Declared) -> None
             if child.type in _NAMES:
                 found.values.add(_read(syntax, child))
                 found.called.add(_read(syntax, child))
+                found.types |= {_read(syntax, child)} if node.type != "preproc_params" else set()
     elif node.type in ("labeled_statement", "lambda_capture_initializer"):
         for child in node.named_children[:1]:
             if child.type in _NAMES:
                 found.values.add(_read(syntax, child))
     for child in node.children_by_field_name("declarator"):
-        _declarator(syntax, node, child, inside, found)
+        _declarator(syntax, node, child, inside, found, unclear)
 
 
-def _declarator(syntax: Syntax, owner: Node, node: Node, inside: bool, found: Declared) -> None:
+def _declarator(
+    syntax: Syntax, owner: Node, node: Node, inside: bool, found: Declared, unclear: list[tuple[str, Node]]
+) -> None:
     """One declarator of a declaration; what is itself part of another declarator was counted with that one."""
     if owner.type.endswith("_declarator") and owner.type != "init_declarator":
         return
@@ -114,13 +138,26 @@ def _declarator(syntax: Syntax, owner: Node, node: Node, inside: bool, found: De
         if owner.type == "type_definition" or (function and owner.type == "function_definition"):
             found.values.add(text)
             found.called.add(text)
+            if owner.type == "type_definition":
+                found.types.add(text)
             _alias(syntax, owner, text, found)
-        elif function and not (inside and callable_):
+        elif function and inside and callable_:
+            unclear.append((text, _function(node)))
+        elif function:
             found.prototypes.add(text)
         else:
             found.values.add(text)
             if callable_:
                 found.called.add(text)
+
+
+def _function(node: Node) -> Node:
+    while node.type != "function_declarator":
+        inner = node.child_by_field_name("declarator")
+        if inner is None:
+            return node
+        node = inner
+    return node
 
 
 def _alias(syntax: Syntax, node: Node, name: str, found: Declared) -> None:

@@ -130,7 +130,7 @@ _CUDA_DENIED = re.compile(
     r"cuda\w*(?:Reset$|Profiler|Ipc|External|Export|Import|DriverEntryPoint|Library|Module|LaunchHostFunc|HostNode|AddCallback"
     r"|SetDevice|ValidDevices|DeviceSetLimit|DeviceSetCacheConfig|GL|EGL|D3D|VDPAU|Graphics|Persist|Coredump|Log|UserObject"
     r"|ElapsedTime|PeerAccess|DebugDot|InitDevice|ThreadExit|SetFlags|SharedMemConfig|AccessPolicy|StreamSetAttribute|SetMempool"
-    r"|DeviceSetMemPool|EnableLegacy)"
+    r"|DeviceSetMemPool|EnableLegacy|GreenCtx|ExecutionCtx|DevResource|DevSm|Checkpoint)"
 )
 _LIBRARY = re.compile(r"(?:cublas|CUBLAS|cufft|CUFFT|cusparse|CUSPARSE|curand|CURAND|cudnn|CUDNN|cusolver|CUSOLVER)\w*")
 _LIBRARY_DENIED = re.compile(r"\w*(?:Logger|Callback|File|Xt)\w*")

@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from stitchcuda.agent.invention.declared import Declared
 from stitchcuda.agent.invention.definitions import Definition, definitions, named, prototypes
@@ -121,7 +122,7 @@ def parts_outside(before: bytes, after: bytes, scope: Scope, around: Surrounding
                     line,
                     f"another {definition.name} beside the one that is not in scope would be called in its place",
                 )
-        yield from _between(before, after, mine, fresh, lines)
+        yield from _between(before, after, mine, fresh, around)
 
 
 def interposed(fresh: Sequence[Definition], lines: LineIndex) -> Iterator[Outside]:
@@ -229,7 +230,7 @@ def _stacks(text: bytes) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def _between(
-    before: bytes, after: bytes, mine: set[Definition], fresh: Sequence[Definition], lines: LineIndex
+    before: bytes, after: bytes, mine: set[Definition], fresh: Sequence[Definition], around: Surroundings
 ) -> Iterator[Outside]:
     """With functions in scope, what stands between functions stays; new declarations and definitions may stand beside it."""
     names = {d.name for d in mine} | {d.name for d in fresh}
@@ -239,7 +240,11 @@ def _between(
         if i != j:
             gone = " ".join(t.text for t in old[i:j])[:80]
             yield Outside("scope", at, f"`{gone}` is not in the scope: it stays as it is")
-        elif not any(_stands_alone(new, a, b) for a, b in _slides(new, k, m)):
+            continue
+        for a, b in pairwise(new[k:m]):
+            if a.text in ("struct", "class", "union", "enum") and b.text in around.words:
+                yield Outside("scope", a.line, f"another {b.text} would stand in for the one that there is")
+        if not any(_stands_alone(new, a, b) for a, b in _slides(new, k, m)):
             said = " ".join(t.text for t in new[k:m])[:80]
             yield Outside(
                 "scope",

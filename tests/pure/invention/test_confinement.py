@@ -29,6 +29,7 @@ MAIN = b"""#include <cuda_runtime.h>
 #define TRACE(x)
 #endif
 static int calls = 0;
+template <typename T> struct Shape { T n; };
 __global__ void scale(float* a, float f, int n) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < n) a[i] = a[i] * f;
@@ -140,6 +141,7 @@ constexpr int kRows = 4;
 struct alignas(16) Quad { float v[4]; };
 using Index = long long;
 namespace detail { inline dim3 gridOf(int n) { return dim3((n + BLOCK - 1) / BLOCK); } }"""), run("  dim3 grid = detail::gridOf(n);\n  scale<<<grid, BLOCK>>>(a, 2.0f, n);")],
+    "variables that look like functions": [run("  dim3 grid(n, calls);\n  dim3 block(BLOCK);\n  const dim3 more(grid.x, 1);\n  scale<<<grid, block>>>(a, 2.0f, n + more.x);")],
     "cooperative groups": [above("#include <cooperative_groups.h>\n#include <cub/block/block_reduce.cuh>\nnamespace cg = cooperative_groups;"),
                            kernel("  auto block = cg::this_thread_block();\n  using Reduce = cub::BlockReduce<float, 256>;\n  __shared__ typename Reduce::TempStorage temp;\n  float s = Reduce(temp).Sum(a[block.thread_rank()]);\n  block.sync();\n  if (block.thread_rank() == 0) a[0] = s * f;")],
     "inline PTX": [kernel('  float v;\n  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(a));\n  asm("{ .reg .pred p;\\n setp.gt.f32 p, %1, 0f00000000;\\n @p mul.rn.f32 %0, %0, %1; }" : "+f"(v) : "f"(f));\n  a[0] = v;')],
@@ -201,6 +203,8 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "an unheard-of call": ("name", [run(LAUNCH + "\n  io_uring_setup(8, nullptr);")]),
     "an unheard-of call, declared by hand": ("name", [above("int io_uring_setup(unsigned, void*);"), run(LAUNCH + "\n  io_uring_setup(8, nullptr);")]),
     "an unheard-of call behind a field": ("name", [above("struct S { int io_uring_setup; };"), run(LAUNCH + "\n  io_uring_setup(8, nullptr);")]),
+    "an unheard-of call, declared where it is called": ("name", [run(LAUNCH + "\n  using V = void*;\n  ssize_t getrandom(V, size_t, uint);\n  auto p = getrandom;\n  p(a, 8, 0);")]),
+    "an unheard-of call, declared with a type": ("name", [run(LAUNCH + "\n  ssize_t getrandom(void*, size_t, unsigned);\n  getrandom(a, 8, 0);")]),
     "a call to the system by number": ("process", [run(LAUNCH + "\n  syscall(59);")]),
     "a socket": ("network", [run(LAUNCH + "\n  int s = socket(2, 1, 0);")]),
     "connect": ("network", [run(LAUNCH + "\n  connect(3, nullptr, 0);")]),
@@ -330,6 +334,7 @@ OUTSIDE: dict[str, list[AnchoredEdit]] = {
     "an overload": [above("static void show(float* a) {}")],
     "a specialisation of a field": [ReplaceText("src/main.cu", "static int calls = 0;", "static int calls = 0 * 1;")],
     "code for the gap before a function": [ReplaceText("src/main.cu", "int main(int argc", "static int main_ = 0; __attribute__((noinline)) int main(int argc")],
+    "a specialisation": [above("template <> struct Shape<float> { int n; };")],
     "half a declaration": [ReplaceText("src/main.cu", "static int calls", "const static int calls")],
 }  # fmt: skip
 
