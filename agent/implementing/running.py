@@ -59,12 +59,12 @@ def stages_to_write(baseline: Version, bench: Bench, asked: Asked | None, *, may
     try:
         stages = missing_stages(bench.tools.analyse(baseline))
     except MarkerError as error:
-        raise CannotImplement(str(error)) from None
+        raise CannotImplement(f"{baseline.folder / error.path}:{error.line}: {error.what}") from None
     if not stages:
         return ()
     first = stages[0]
     more = f", and {len(stages) - 1} more" if len(stages) > 1 else ""
-    missing = f"{first.path}:{first.marker.line}: `{first.name}` is declared and not defined{more}"
+    missing = f"{baseline.folder / first.path}:{first.marker.line}: `{first.name}` is declared and not defined{more}"
     if asked is None:
         raise CannotImplement(
             f"{missing}: --proposer llm has it written by a language model and checks it against `{first.marker.reference}`"

@@ -321,9 +321,10 @@ def told(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, *words: str
 ) -> str:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "main.cu").write_text(text)
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p" / "main.cu").write_text(text)
     monkeypatch.chdir(tmp_path)
-    assert main(["stitch", "main.cu", "--progress", "none", *words]) == 2
+    assert main(["stitch", "p", "--progress", "none", *words]) == 2
     assert not (tmp_path / "cache" / "stitchcuda" / "runs").exists(), "no run was begun"
     return capsys.readouterr().err
 
@@ -332,13 +333,13 @@ def test_without_a_model_the_missing_stage_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = told(capsys, tmp_path, monkeypatch, program())
-    assert "main.cu:7: `saxpy` is declared and not defined: --proposer llm has it written by a language model" in said
+    assert "p/main.cu:7: `saxpy` is declared and not defined: --proposer llm has it written by a language model" in said
 
 
 def test_a_marker_with_a_mistake_is_named(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "main.cu:7: unknown key 'output'" in told(
+    assert "p/main.cu:7: unknown key 'output'" in told(
         capsys, tmp_path, monkeypatch, program(MARK.replace("outputs", "output"))
     )
 
