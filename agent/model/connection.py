@@ -40,7 +40,7 @@ class Failure(Exception):
 
 @dataclass(frozen=True)
 class Opened:
-    """An answer whose body is still to come, at most one byte more than the endpoint's `largest_reply`."""
+    """An answer whose body is still to come, at most one byte more than the endpoint's `largest_reply`. `pieces` raises Failure."""
 
     is_stream: bool
     pieces: AsyncIterator[bytes]
@@ -60,7 +60,7 @@ class Connection:
             ).with_streaming_response.create
             async with create(**body) as response:
                 kind = response.headers.get("content-type", "")
-                yield Opened("text/event-stream" in kind, response.iter_bytes())
+                yield Opened("text/event-stream" in kind, _pieces(response))
 
     async def models(self) -> bytes:
         """The body of `GET /models`."""
@@ -100,6 +100,13 @@ async def open_connection(endpoint: Endpoint, key: str) -> AsyncIterator[Connect
             api_key=key, base_url=endpoint.base_url, max_retries=0, timeout=timeout, http_client=http
         )
         yield Connection(client)
+
+
+async def _pieces(response: openai.AsyncAPIResponse[Any]) -> AsyncIterator[bytes]:
+    """Raises Failure where the connection is lost."""
+    async with _failures():
+        async for piece in response.iter_bytes():
+            yield piece
 
 
 def _bounded(stream: httpx2.AsyncByteStream, most: int) -> httpx2.AsyncByteStream:

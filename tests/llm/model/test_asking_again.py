@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import email.utils
 import time
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -23,8 +24,8 @@ both = pytest.mark.parametrize(("api", "stream"), FORMS)
 @both
 @pytest.mark.parametrize(
     "answer",
-    [fail(500), fail(502), fail(503), fail(529), fail(408), dropped(), dropped(part=0), broken(), dropped(part=0.99)],
-    ids=["500", "502", "503", "529", "408", "dropped", "dropped at once", "broken", "dropped at the end"],
+    [fail(500), fail(502), fail(503), fail(529), fail(408), dropped(), dropped(part=0), broken(), dropped(part=0.9)],
+    ids=["500", "502", "503", "529", "408", "dropped", "dropped at once", "broken", "dropped late"],
 )
 def test_what_passes_is_asked_again(answer: Answer, api: str, stream: bool) -> None:
     with ScriptedEndpoint([answer, answer, say("good")]) as there:
@@ -32,6 +33,24 @@ def test_what_passes_is_asked_again(answer: Answer, api: str, stream: bool) -> N
         assert one.client.ask(ask()).text == "good"
         assert len(there.requests) == 3 and there.requests[0].json == there.requests[2].json
         assert len(one.told) == 2 and all("asking again in" in told for told in one.told)
+
+
+def test_a_reply_whose_count_is_lost_is_a_reply() -> None:
+    """A stream that breaks off behind the reply's end."""
+    with ScriptedEndpoint([dropped(say("whole"), 0.9)]) as there:
+        one = talk(there)
+        reply = one.client.ask(ask())
+        assert reply.text == "whole" and reply.usage.estimated and there.requests[0].ended == "dropped"
+        assert not one.told
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_a_stream_that_ends_early_is_no_reply(api: str) -> None:
+    """Properly closed, so that nothing but its content tells."""
+    early = replace(say("half of it"), spoil=lambda body: body[: body.index(b"\n\n", len(body) // 2) + 2])
+    with ScriptedEndpoint([early, say("good")]) as there:
+        one = talk(there, api)
+        assert one.client.ask(ask()).text == "good" and "ended before" in one.told[0]
 
 
 @both
