@@ -18,7 +18,8 @@ from stitchcuda.agent.roles.blocks import block, cut
 from stitchcuda.agent.roles.reading import read_reply
 from stitchcuda.agent.roles.templates import Templates
 from stitchcuda.analysis.contract.intent.numbers import find_numbers
-from stitchcuda.analysis.contract.intent.reading import one_spelling
+from stitchcuda.analysis.contract.intent.quantities import Quantity, find_quantities
+from stitchcuda.analysis.contract.intent.reading import Reading, one_spelling
 from stitchcuda.analysis.contract.intent.restrictions import IDS
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, text
 from stitchcuda.analysis.contract.types import (
@@ -40,8 +41,15 @@ MOST_QUESTIONS = 5
 LISTS = ("scope", "bounds", "precision", "precision_forbidden", "inputs", "outputs", "forbid")
 SINGLE = ("task", "tolerance", "hardware", "max_streams")
 _CLOSED = ("scope", "precision")  # lists that mean something as a whole: another entry would change what was read
-_SCALES = [Decimal(10) ** k for k in range(-12, 13)]
-_FACTORS = (Decimal(1), Decimal(60), Decimal(3600), *(Decimal(1024) ** k for k in (1, 2, 3, 4)))
+_DIMENSIONS: Mapping[str, tuple[str, ...]] = {
+    "latency": ("time", "rate", "times"),
+    "throughput": ("rate", "times", "time"),
+    "speedup": ("times", "percent", "none"),
+    "device_memory": ("bytes",),
+    "transfer_bytes": ("bytes",),
+    "memory_bandwidth_utilization": ("percent", "none"),
+    "occupancy": ("percent", "none"),
+}
 _PRECISION_WORDS: Mapping[str, tuple[str, ...]] = {
     "fp64": ("fp64", "double", "float64", "双精度"),
     "fp32": ("fp32", "single", "float32", "float", "full precision", "单精度"),
@@ -205,10 +213,11 @@ class _Adding:
         for known in self.before.evidence:
             if known.span[0] < span[1] and span[0] < known.span[1] and find_numbers(one_spelling(known.text)):
                 raise SchemaError(where, entry, f"other words: {known.text!r} was read as {known.field}")
-        spoken = [n.value for n in find_numbers(one_spelling(words)) if n.value is not None]
+        spoken = find_quantities(Reading(words, one_spelling(words)))
+        metric = entry.get("metric", "") if isinstance(entry, dict) else ""
         for number in numbers:
-            if not any(_is(Decimal(repr(number)), said, name) for said in spoken):
-                raise SchemaError(where, number, f"a number that stands in the words {words!r}")
+            if not any(_means(Decimal(repr(number)), quantity, name, metric) for quantity in spoken):
+                raise SchemaError(where, number, f"a number with the unit that the words {words!r} say")
 
     def _check_new(self, name: str, entry: Any, where: str) -> None:
         if name == "bounds" and isinstance(entry, dict):
@@ -274,12 +283,19 @@ def _numbers(entry: Any) -> list[float]:
     return [n for value in entry for n in _numbers(value)] if isinstance(entry, list) else []
 
 
-def _is(value: Decimal, said: Decimal, name: str) -> bool:
-    """Whether a value can come from a number: in another unit, as a share, or (for a bound) as what is left of a whole."""
-    if name in ("inputs", "outputs", "max_streams"):
-        return value == said
-    candidates = [said * scale * factor for scale in _SCALES for factor in _FACTORS]
-    candidates += [said * scale / factor for scale in _SCALES for factor in _FACTORS]
-    if name == "bounds" and 0 < said < 100:
-        candidates += [Decimal(1) / (1 - said / 100), 1 - said / 100, 1 + said / 100]
+def _means(value: Decimal, said: Quantity, name: str, metric: str) -> bool:
+    """Whether a value of the contract is what the words say, in SI units; a rate may be told by its time, a gain as a share."""
+    if said.doubt:
+        return False
+    number, dimension = said.value, said.dimension
+    candidates = [number]
+    if name == "bounds":
+        if dimension not in _DIMENSIONS[metric]:
+            return False
+        if (metric, dimension) in (("latency", "rate"), ("latency", "times"), ("throughput", "time")) and number:
+            candidates = [1 / number]
+        elif metric == "speedup" and dimension == "percent":
+            candidates = [1 + number, *([1 / (1 - number)] if number < 1 else [])]
+    elif name == "tolerance" and dimension not in ("none", "percent", "other"):
+        return False
     return any(abs(value - c) <= abs(c) * Decimal("1e-3") for c in candidates)

@@ -499,6 +499,30 @@ def test_fields_are_added_with_their_words() -> None:
     assert replace(found.contract, forbid=(), evidence=()) == replace(before, forbid=(), evidence=())
 
 
+@pytest.mark.parametrize(
+    "request_, field, value, words, holds",
+    [
+        ("Never go beyond 6 gigabytes on the card", "bounds", {"metric": "device_memory", "relation": "<=", "value": 6e9, "unit": "B"}, "beyond 6 gigabytes", True),
+        ("Never go beyond 6 gigabytes on the card", "bounds", {"metric": "device_memory", "relation": "<=", "value": 6e6, "unit": "B"}, "beyond 6 gigabytes", False),
+        ("Never go beyond 6 gigabytes on the card", "bounds", {"metric": "latency", "relation": "<=", "value": 6e9, "unit": "s"}, "beyond 6 gigabytes", False),
+        ("use one lane of work only, no more than 1 queue", "max_streams", 1, "no more than 1 queue", True),
+        ("use one lane of work only, no more than 1 queue", "max_streams", 2, "no more than 1 queue", False),
+        ("Errors of 0.1 % relative to before do not hurt anybody", "tolerance", {"mode": "relative", "rtol": 0.001}, "Errors of 0.1 % relative to before", None),
+    ],
+)  # fmt: skip
+def test_numbers_are_those_of_the_words_with_their_units(
+    request_: str, field: str, value: object, words: str, holds: bool | None
+) -> None:
+    parsed = parse_intent(request_)
+    if holds is None:  # what the parser read or asked is not the model's
+        assert parsed.tolerance != Tolerance() or parsed.questions
+        holds = False
+    assert (
+        isinstance(anchored([{"field": field, "value": value, "words": words}], request=request_), AnchoredFields)
+        == holds
+    )
+
+
 def test_nothing_to_add_leaves_the_contract() -> None:
     assert anchored([]) == AnchoredFields(PARSED)
 
@@ -514,8 +538,8 @@ def test_questions_are_added() -> None:
     "field, value, words, told",
     [
         ("bounds", {"metric": "latency", "relation": "<", "value": 0.004, "unit": "s"}, "at most 8 ms", "bounds[0]"),
-        ("bounds", {"metric": "throughput", "relation": ">", "value": 100.0, "unit": "items/s"}, "quick enough", "a number that stands in the words"),
-        ("tolerance", {"mode": "relative", "rtol": 0.1}, "give or take a hair", "a number that stands in the words"),
+        ("bounds", {"metric": "throughput", "relation": ">", "value": 100.0, "unit": "items/s"}, "quick enough", "a number with the unit that the words"),
+        ("tolerance", {"mode": "relative", "rtol": 0.1}, "give or take a hair", "a number with the unit that the words"),
         ("tolerance", {"mode": "relative", "rtol": 0.1}, "give or take 10 %", "words that stand in the request"),
         ("tolerance", {"mode": "loose"}, "give or take a hair", "tolerance.mode"),
         ("scope", "forward", "run()", "a function that the words 'run()' name"),
@@ -524,7 +548,7 @@ def test_questions_are_added() -> None:
         ("precision", "fp16", "quick enough", "a precision that the words"),
         ("task", "image classification", "attention part", "a field that is not set already"),
         ("forbid", "everything", "", "words"),
-        ("max_streams", 4, "quick enough", "a number that stands in"),
+        ("max_streams", 4, "quick enough", "a number with the unit"),
     ],
 )  # fmt: skip
 def test_what_the_words_do_not_say_is_refused(field: str, value: object, words: str, told: str) -> None:
