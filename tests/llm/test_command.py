@@ -21,7 +21,7 @@ from stitchcuda.server.cli.dispatch import main
 
 from tests.llm.answers import Answer, fail, hang
 from tests.llm.endpoint import ScriptedEndpoint
-from tests.llm.scenario import FASTER, KEY, code, mark, nothing_left, plan
+from tests.llm.scenario import FASTER, KEY, code, fix, mark, nothing_left, plan, remark
 from tests.llm.scripted_hub import ScriptedHub, check, write_program
 
 GOOD = (plan(), code(mark(FASTER)), nothing_left())
@@ -278,3 +278,31 @@ def test_interrupting_aborts_the_request(
         finally:
             process.kill()
             process.communicate()
+
+
+def test_a_version_of_a_model_is_written_shown_taken_back_and_applied_in_parts(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {p.name: p.read_bytes() for p in Path("p").iterdir()}
+    script = (plan("a"), code(mark("A_RACE")), fix(remark("A_RACE", FASTER)), nothing_left())
+    with ScriptedEndpoint(script) as endpoint:
+        mine(monkeypatch, endpoint)
+        assert main(["stitch", "p", "--proposer", "both", "--approve", endpoint.url, "--write"]) == 0
+    assert b"// speed 1.5" in Path("p/kernels.cuh").read_bytes() and b"wait();" not in Path("p/main.cu").read_bytes()
+    record = journal.find(None)
+    rule, model = record.best
+    assert [u.transform for u in record.units] == ["remove-wait", "model", "model"]  # the rejected one is kept, too
+    assert main(["runs", "revert"]) == 0
+    assert {p.name: p.read_bytes() for p in Path("p").iterdir()} == before
+    capsys.readouterr()
+    assert main(["runs", "diff"]) == 0
+    assert "+// speed 1.5" in capsys.readouterr().out
+    assert main(["runs", "apply", "--units", model]) == 2  # it was made for the version of the rules
+    assert f"builds on {rule}" in capsys.readouterr().err
+    assert main(["runs", "apply", "--units", rule]) == 0
+    assert b"// speed" not in Path("p/kernels.cuh").read_bytes() and b"wait();" not in Path("p/main.cu").read_bytes()
+    rejected = record.units[1].id
+    assert main(["runs", "apply", "--units", f"{rule},{rejected}"]) == 1  # judged, and rejected
+    assert main(["runs", "apply", "--units", f"{rule},{model}"]) == 0
+    assert main(["runs", "show"]) == 0
+    assert f"* {model} model" in capsys.readouterr().out
