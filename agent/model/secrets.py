@@ -35,8 +35,10 @@ class Redactor:
 
     def __init__(self, environment: Mapping[str, str] | None = None, known: Iterable[str] = ()) -> None:
         environment = os.environ if environment is None else environment
-        values = {v for name, v in environment.items() if speaks_of_secrets(name)} | set(known)
-        values = {v for v in (v.strip() for v in values) if _worth_removing(v)}
+        held = {v.strip() for name, v in environment.items() if _holds_secret(name, v.strip())}
+        values = {v for v in held if _worth_removing(v)} | {
+            k.strip() for k in known if len(k.strip()) >= _SHORTEST_VALUE
+        }
         forms = {form for value in values for form in _forms(value)}
         self._values = sorted(forms, key=len, reverse=True)
         self._placeholder = REMOVED if not any(v in REMOVED for v in self._values) else "***"
@@ -90,7 +92,7 @@ class Redactor:
 
 def speaks_of_secrets(name: str) -> bool:
     """Whether a variable's name says that its value is secret: `GITHUB_TOKEN`, `dbPassword`, `api-key`."""
-    return _kind_of(name) != ""
+    return _kind_of(name) not in ("", "some key")
 
 
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode")
@@ -102,20 +104,26 @@ _NAME_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 
 
 def _kind_of(name: str) -> str:
-    """ "password", "token", "key" or ""."""
+    """ "password", "token", "key", "some key" (of a map, or a secret one), or ""."""
     parts = [part.lower() for part in _NAME_PARTS.findall(name)]
     kinds = {_WORDS.get(part, "") for part in parts}
     if "password" in kinds or any(part.endswith(_PASSWORDS) for part in parts):  # also PGPASSWORD
         return "password"
     if "token" in kinds or any(part.endswith(_TOKENS) for part in parts):
         return "token"
-    return "key" if any(word in _KEYS and after == "key" for word, after in pairwise(parts)) else ""
+    if any(word in _KEYS and after == "key" for word, after in pairwise(parts)):
+        return "key"
+    return "some key" if parts and parts[-1] == "key" else ""
+
+
+def _holds_secret(name: str, value: str) -> bool:
+    return speaks_of_secrets(name) or _kind_of(name) == "some key" and _is_generated(value)
 
 
 def _worth_removing(value: str) -> bool:
-    if len(value) < _SHORTEST_VALUE or value.lower() in _PLAIN_VALUES or value.isdigit() and len(value) < 12:
+    if len(value) < _SHORTEST_VALUE or value.lower() in _PLAIN_VALUES or value.isdigit() and len(value) < 8:
         return False
-    return not os.path.isabs(value)  # the path of a file or socket: it holds the secret, but is none
+    return not (os.path.isabs(value) and os.path.lexists(value))  # a file or socket holds the secret, its path is none
 
 
 def _forms(value: str) -> Iterable[str]:
@@ -130,6 +138,8 @@ def _is_secret(name: str, value: str, quoted: bool) -> bool:
     kind = _kind_of(name)
     if not kind or _is_no_value(value):
         return False
+    if kind == "some key":
+        return _is_generated(value)
     if kind == "password" and len(value) >= 4 and (quoted or name.isupper()):
         return True  # a bare word is a value where names are in capitals; in programs it is another variable
     return len(value) >= (8 if kind == "password" else 16) and _random(value, quoted) and _bits(value) >= 3.0
@@ -155,6 +165,13 @@ def _random(value: str, quoted: bool) -> bool:
         return not re.fullmatch(r"[\w.-]*\.[A-Za-z]{1,5}|0x[0-9a-fA-F]{1,16}", value)
     words = re.split(r"[_.]|->|::", value)
     return digits >= 4 and "." not in value[1:-1] and not all(re.fullmatch(r"[A-Za-z]*\d*|\d+[a-z]+", w) for w in words)
+
+
+def _is_generated(value: str) -> bool:
+    """Nothing that a person would name a thing by."""
+    if not re.fullmatch(r"[A-Za-z0-9+/=_-]{20,}", value) or sum(c.isdigit() for c in value) < 4:
+        return False
+    return not re.search(r"[a-z]{8}|[A-Z]{8}|0x", value) and _bits(value) >= 3.3
 
 
 def _bits(value: str) -> float:

@@ -72,6 +72,8 @@ def test_enough_is_allowed() -> None:
     with pytest.raises(BudgetSpent, match="budget of money"):
         check_before(Budget(money=money * 0.999), Spent(), 1000, prices)
     assert check_before(Budget(), Spent(), 1000, Prices()).output == LONGEST_REPLY
+    with pytest.raises(BudgetSpent, match="budget of money"):  # what is cached may be dearer
+        check_before(Budget(money=money * 2), Spent(), 1000, Prices(1.0, 10.0, 100.0))
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,8 @@ def test_a_yes_is_for_what_was_asked(kept: Approvals, root: Path) -> None:
     other_root = root.parent / "other"
     other_root.mkdir()
     assert not agreed(kept, other_root, MINE, "a.cu", key="k")
+    agree(kept, other_root, MINE, "b.cu", key="k")
+    assert agreed(kept, root, MINE, "a.cu", key="k") and not agreed(kept, other_root, MINE, "a.cu", key="k")
 
 
 def test_new_files_are_asked_about_by_themselves(kept: Approvals, root: Path) -> None:

@@ -161,7 +161,7 @@ def test_this_repository_stays_as_it_is() -> None:
 # ------------------------------------------------------------------------------------------------------- values of variables
 
 values = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=6, max_size=30).filter(
-    lambda v: len(v.strip()) >= 6 and not v.strip().startswith("/") and not v.strip().isdigit()
+    lambda v: len(v.strip()) >= 6 and set(v.strip()) - set("/.") and not v.strip().isdigit()
 )
 
 
@@ -206,10 +206,30 @@ def test_which_variables_are_secret() -> None:
         assert not speaks_of_secrets(name), name
 
 
-def test_plain_values_are_no_secrets() -> None:
-    redactor = Redactor({"A_TOKEN": "false", "B_TOKEN": "12345", "SSH_AUTH_SOCK": "/tmp/ssh/agent", "C_SECRET": "abc"})
-    text = "false 12345 /tmp/ssh/agent abc"
+def test_plain_values_are_no_secrets(tmp_path: Path) -> None:
+    redactor = Redactor({"A_TOKEN": "false", "B_TOKEN": "12345", "SSH_AUTH_SOCK": str(tmp_path), "C_SECRET": "abc"})
+    text = f"false 12345 {tmp_path} abc"
     assert redactor.text(text) == text
+
+
+def test_values_that_look_like_paths_or_numbers() -> None:
+    redactor = Redactor({"A_SECRET": "/9j/4AAQSkZJRg", "B_PASSWORD": "20010911"}, known=["/k/e-y"])
+    assert redactor.text("x/9j/4AAQSkZJRg 20010911 /k/e-y") == f"x{REMOVED} {REMOVED} {REMOVED}"
+
+
+def test_keys_of_anything() -> None:
+    """Names that only end in key are keys of maps more often: there the value decides."""
+    key = "9f86d081884c7d659a2feaa0c55ad015"
+    for text in (f"KAGGLE_KEY={key}", f'deepseek_key = "{key}"', f'"key": "{key}"'):
+        assert key not in PLAIN.text(text)
+    assert key not in Redactor({"KAGGLE_KEY": key}).text(f"x{key}y")
+    for plain in (
+        'key = "layers.10.attention.wq.weight"',
+        'sort_key = "timestamp_2024_01_01_00"',
+        "probe.key = ABCDEFGHIJ_0123456789_0",
+    ):
+        assert PLAIN.text(plain) == plain
+    assert Redactor({"KAGGLE_KEY": "my-own-name"}).text("my-own-name") == "my-own-name"
 
 
 def test_a_value_that_is_in_the_placeholder() -> None:
