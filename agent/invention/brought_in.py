@@ -17,19 +17,17 @@ from stitchcuda.agent.invention.known_names import (
     DENIED,
     KEYWORDS,
     ROOTS,
-    STANDARD,
     allowed,
     denied_cuda,
     of_library,
+    standard,
 )
 from stitchcuda.agent.invention.surroundings import Surroundings
 from stitchcuda.agent.invention.tokens import Token, balanced, literal, tokens
 
 MOST_NAMES = 10  # unknown names told of one file
 _STATEMENT = 60  # tokens of a statement that make it the same one
-_SUB_SPACES = frozenset(
-    ["ranges", "numbers", "execution", "literals", "string_literals"]
-)  # of std, with members of their own
+_SUB_SPACES = frozenset(["ranges", "numbers", "literals", "string_literals"])  # of std, with members of their own
 _BEFORE_CALL = frozenset(
     ["return", "else", "do", "case", "throw", "and", "or", "not", "co_return", "co_yield", "co_await"]
 )
@@ -61,7 +59,8 @@ def brought_in(before: bytes | None, after: bytes, around: Surroundings, names: 
 def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str], names: Declared) -> Iterator[Item]:
     found = tokens(text)
     yield from _below_tokens(text)
-    streams = _streams(found, definitions(text))
+    functions = definitions(text)
+    streams, given = _streams(found, functions), _given(found, functions)
     inside_device = [(d.start, d.end) for d in definitions(text) if d.space in ("global", "device")]
 
     def on_device(token: Token) -> bool:
@@ -91,6 +90,9 @@ def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str
             if any(start <= token.start < end for start, end in streams.get(token.text, ())) and not _member(found, k):
                 what = f"`{_shown(found, k)}`: {token.text} is a stream of a file or of the terminal, and what goes there stays"
                 yield Item("output", f"stream {_rest_of_statement(found, k)}", token.line, what)
+            if any(start <= token.start < end for start, end in given.get(token.text, ())) and not _member(found, k):
+                what = f"`{_shown(found, k)}`: {token.text} leads to the arguments and the environment, and is used no further"
+                yield Item("environment", f"given {_rest_of_statement(found, k)}", token.line, what)
 
 
 def _below_tokens(text: bytes) -> Iterator[Item]:
@@ -117,6 +119,22 @@ _UNSEEN = (
         "characters without a shape of their own hide what stands there",
     ),
 )
+
+
+def _given(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[str, list[tuple[int, int]]]:
+    """Variables like argv, behind which the environment lies, with the functions in which they are declared."""
+    out: dict[str, list[tuple[int, int]]] = {}
+    for k, token in enumerate(found):
+        if token.text != "char" or _text(found, k + 1) not in ("*", "const"):
+            continue
+        at = k + 1
+        while _text(found, at) in ("*", "const"):
+            at += 1
+        stars = [t.text for t in found[k:at]].count("*")
+        name = _text(found, at)
+        if at < len(found) and found[at].kind == "word" and (stars > 1 or (stars == 1 and _text(found, at + 1) == "[")):
+            out.setdefault(name, []).extend((d.start, d.end) for d in functions if d.start <= token.start < d.end)
+    return out
 
 
 def _streams(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[str, list[tuple[int, int]]]:
@@ -165,6 +183,11 @@ def _word(
         )
     elif word == "namespace" and _text(found, k + 2) == "=" and {"std"} & {t.text for t in found[k + 3 : k + 6]}:
         yield Item("hidden", _statement(found, k), token.line, "no other name for std")
+    elif word == "namespace" and _text(found, k + 1) in {"std", *ROOTS} and _text(found, k + 2) in ("{", "::"):
+        what = f"nothing is put into the namespace {_text(found, k + 1)}"
+        yield Item("interpose", _statement(found, k), token.line, what)
+    elif root in ROOTS and re.search(r"clock|timer|get_sreg", word):
+        yield Item("timer", _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT['timer']}")
     elif word in around.pasting and call:
         yield Item(
             "macro", _statement(found, k), token.line, f"`{_shown(found, k)}`: the macro {word} builds names with ##"
@@ -181,7 +204,13 @@ def _word(
             token.line,
             f"`{_shown(found, k)}` could mean the system's {word}: {_WHAT[kind]}, and what means something else needs another name",
         )
-    elif root == "std" and _text(found, k - 2) == "std" and word not in STANDARD | _SUB_SPACES and not allowed(word):
+    elif (
+        root == "std"
+        and _text(found, k - 2) == "std"
+        and not standard(word)
+        and word not in _SUB_SPACES
+        and not allowed(word)
+    ):
         yield Item(
             "name", _statement(found, k), token.line, f"`std::{word}` is not among what may be used of the C++ library"
         )
@@ -211,7 +240,7 @@ def _means_the_system(
 ) -> bool:
     word = found[k].text
     if root is not None:
-        return root == "" or (root == "std" and word not in STANDARD)
+        return root == "" or (root == "std" and not standard(word))
     if _declares(found, k, names, around):
         return False
     if call:
@@ -323,7 +352,7 @@ def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
         if token.directive and (k == 0 or found[k - 1].text == "#"):
             continue
         call = _text(found, k + 1) == "(" and not _declares(found, k, names, around)
-        if _member(found, k) or allowed(word) or word in STANDARD or word in ATTRIBUTES:
+        if _member(found, k) or allowed(word) or standard(word) or word in ATTRIBUTES:
             continue
         if word in around.words and not (call and word not in around.called and word not in names.called):
             continue

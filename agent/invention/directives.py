@@ -11,9 +11,9 @@ from stitchcuda.agent.invention.known_names import (
     CONDITIONS,
     DENIED,
     KEYWORDS,
-    STANDARD,
     allowed,
     include_allowed,
+    standard,
 )
 from stitchcuda.agent.invention.surroundings import Surroundings, header_of, is_code
 from stitchcuda.agent.invention.tokens import Token, tokens
@@ -124,7 +124,7 @@ def _define(line: list[Token], around: Surroundings, before: dict[str, str]) -> 
         or name in DENIED
         or name in AMBIGUOUS
         or allowed(name)
-        or name in STANDARD
+        or standard(name)
         or name in around.words
     ):
         return "macro", f"a macro named {name} would change what that name means elsewhere: `{said[:80]}`"

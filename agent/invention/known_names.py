@@ -121,8 +121,20 @@ STANDARD = _words("""
     string_view string_literals swap swap_ranges tan tanh tie to_string transform transform_reduce true_type trunc tuple tuple_cat
     tuple_element tuple_element_t tuple_size tuple_size_v u8string uint8_t uint16_t uint32_t uint64_t underlying_type_t
     uninitialized_copy unique unique_ptr unordered_map unordered_multimap unordered_set upper_bound valarray variant vector visit void_t
-    weak_ptr wstring execution literals max_size copy_backward remove_if bad_alloc in_place_t type_identity_t
+    weak_ptr wstring literals max_size copy_backward remove_if bad_alloc in_place_t type_identity_t
     """)
+_TRAITS = re.compile(
+    r"(?:is|has)_[a-z_]+|(?:add|remove)_(?:const|cv|volatile|pointer|extent|all_extents|[lr]value_reference|reference|cvref)(?:_t)?"
+    r"|make_(?:un)?signed(?:_t)?|aligned_storage(?:_t)?|aligned_union(?:_t)?|alignment_of(?:_v)?|extent(?:_v)?|negation(?:_v)?"
+    r"|(?:con|dis)junction(?:_v)?|conditional(?:_t)?|type_identity(?:_t)?|invoke_result(?:_t)?|underlying_type(?:_t)?|common_reference(?:_t)?"
+)
+
+
+def standard(word: str) -> bool:
+    """A name of the C++ library that is about numbers, containers, algorithms or types."""
+    return word in STANDARD or _TRAITS.fullmatch(word) is not None
+
+
 ROOTS = _words("thrust cub cooperative_groups cg nvcuda wmma cuda")  # whose members are all about device code
 
 _CUDA = re.compile(r"cuda[A-Z]\w*")
@@ -167,7 +179,7 @@ _KINDS: Mapping[str, str] = {
         system popen _popen fork vfork clone execl execlp execle execv execvp execvpe execve fexecve posix_spawn posix_spawnp waitpid
         _exit _Exit quick_exit atexit at_quick_exit on_exit daemon ptrace prctl syscall __syscall setrlimit sched_setaffinity
         CreateProcess WinExec ShellExecute wordexp longjmp setjmp _longjmp _setjmp siglongjmp sigsetjmp set_terminate getpid getppid
-        __libc_start_main __libc_system _start __builtin_trap __builtin_longjmp __builtin_setjmp __cxa_atexit getrusage
+        __libc_start_main __libc_system _start _init _fini __builtin_trap __builtin_longjmp __builtin_setjmp __cxa_atexit getrusage
     """,
     "network": """
         socket socketpair accept4 sendto sendmsg recvfrom recvmsg getaddrinfo gethostbyname gethostname inet_pton inet_addr htons
@@ -223,8 +235,25 @@ PTX = _words("""
     """)
 
 _OF_C = _words(
-    "memcpy memset memmove memcmp malloc calloc realloc free aligned_alloc posix_memalign strlen strcmp qsort rand srand"
+    """
+    memcpy memset memmove memcmp memchr malloc calloc realloc free aligned_alloc posix_memalign strlen strcmp strncmp strcpy strncpy
+    strcat strchr strrchr strstr strtok strdup strtol strtoul strtoll strtoull strtod strtof atoi atol atoll atof sprintf snprintf
+    vsnprintf sscanf isdigit isalpha isspace isalnum toupper tolower bsearch qsort rand srand drand48 srand48
+    """
 )
+
+
+_OF_CUDA = re.compile(
+    r"cuda[A-Z]\w*|cu(?:Array|Coredump|Ctx|Device|Driver|Event|External|Flush|Func|Get|Graph|Green|Import|Init|Ipc|Kernel|Launch|Library"
+    r"|Link|Mem|Memcpy|Memset|Mipmapped|Module|Multicast|Occupancy|Param|Pointer|Profiler|Stream|Surf|Tensor|Tex|Thread|User)(?:[A-Z]\w*)?"
+    r"|threadIdx|blockIdx|blockDim|gridDim|warpSize|dim3|__\w+|(?:cublas|cudnn|cufft|curand|cusparse|cusolver)[A-Z]\w*"
+    r"|atomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)(?:_block|_system)?"
+)
+
+
+def is_of_cuda(name: str) -> bool:
+    """A name that CUDA's own headers have, or may have: two leading underscores are the compiler's."""
+    return _OF_CUDA.fullmatch(name) is not None
 
 
 def is_of_c(name: str) -> bool:

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from stitchcuda.agent.invention.declared import Declared
 from stitchcuda.agent.invention.definitions import Definition, definitions, named, prototypes
-from stitchcuda.agent.invention.known_names import AMBIGUOUS, DENIED, INCLUDES, STANDARD, is_of_c
+from stitchcuda.agent.invention.known_names import AMBIGUOUS, DENIED, INCLUDES, STANDARD, is_of_c, is_of_cuda
 from stitchcuda.agent.invention.surroundings import CODE, Surroundings, checks_results, is_code
 from stitchcuda.agent.invention.tokens import Token, between, tokens
 from stitchcuda.agent.roles.situation import Scope
@@ -28,11 +28,6 @@ _BUILD = re.compile(
 _TESTS = re.compile(
     r"(?:^|/)(?:tests?|testing|ci|\.github|scripts|tools|cmake)/|(?:^|/)(?:test_[^/]*|[^/]*_tests?)\.[^/.]*$",
     re.IGNORECASE,
-)
-
-
-_OF_CUDA = re.compile(
-    r"cuda[A-Z]\w*|cu[A-Z]\w*|threadIdx|blockIdx|blockDim|gridDim|warpSize|dim3|__(?!restrict)\w+|atomic[A-Z]\w*"
 )
 
 
@@ -114,42 +109,39 @@ def parts_outside(before: bytes, after: bytes, scope: Scope, around: Surrounding
     yield from interposed(fresh, lines)
     if scope.functions:
         names = {d.name for d in kept}
+        classes = {_owner(d) for d in mine if d.member}
         for definition in fresh:
-            if definition.name in names and not definition.member:
-                line = lines.line_at(definition.start) + 1
-                yield Outside(
-                    "scope",
-                    line,
-                    f"another {definition.name} beside the one that is not in scope would be called in its place",
-                )
+            line = lines.line_at(definition.start) + 1
+            owner = _owner(definition)
+            if definition.member and owner not in classes and owner.rpartition("::")[2] in around.words:
+                yield Outside("scope", line, f"{owner} is not in the scope: it gets no new members")
+            elif definition.name in names and not definition.member:
+                what = f"another {definition.name} beside the one that is not in scope would be called in its place"
+                yield Outside("scope", line, what)
         yield from _between(before, after, mine, fresh, around)
 
 
+def _owner(definition: Definition) -> str:
+    """The class of a member."""
+    return definition.qualified.rpartition("::")[0]
+
+
 def interposed(fresh: Sequence[Definition], lines: LineIndex) -> Iterator[Outside]:
-    """New functions that would be called in place of those of CUDA, C or the system."""
+    """New functions that would be called in place of those of CUDA, C or the system. A kernel's name is never theirs."""
     for definition in fresh:
         name = definition.name
-        kernel = definition.space == "global" and not re.match(r"cu[A-Z]|cuda[A-Z]|__", name)
-        if definition.member or (kernel and name not in DENIED):
+        if definition.member:
             continue
-        if (
-            name in DENIED
-            or name in AMBIGUOUS
-            or is_of_c(name)
-            or re.match(r"cu(?:da)?[A-Z]|__|cublas|cudnn|cufft", name)
-        ):
-            line = lines.line_at(definition.start) + 1
-            yield Outside(
-                "interpose",
-                line,
-                f"a function named {name} would be called in place of another one: give it another name",
-            )
+        others = name in DENIED or is_of_cuda(name)
+        if others or (definition.space != "global" and (name in AMBIGUOUS or is_of_c(name))):
+            what = f"a function named {name} would be called in place of another one: give it another name"
+            yield Outside("interpose", lines.line_at(definition.start) + 1, what)
 
 
 def shadowed(before: Declared, after: Declared) -> Iterator[Outside]:
     """New names that hide CUDA's own from the code around them."""
     for name in sorted((after.values | after.prototypes) - before.values - before.prototypes):
-        if _OF_CUDA.fullmatch(name):
+        if is_of_cuda(name) and not name.startswith("__"):
             yield Outside("interpose", 0, f"{name} is CUDA's own name: nothing else may be named so")
 
 

@@ -171,6 +171,15 @@ def test_honest_edits_pass(name: str, scope: Scope) -> None:
     assert found_in(HONEST[name], scope) == ()
 
 
+@pytest.mark.parametrize("name", HONEST)
+def test_line_ends_and_marks_make_no_difference(name: str) -> None:
+    texts = {path: b"\xef\xbb\xbf" + text.replace(b"\n", b"\r\n") for path, text in TEXTS.items()}
+    placed = place(HONEST[name], texts)
+    assert not isinstance(placed, Unplaced)
+    for scope in (WHOLE, ONLY):
+        assert violations(texts, placed, scope, analysis()) == ()
+
+
 def test_of_whole_files_more_may_change() -> None:
     edits: list[AnchoredEdit] = [
         ReplaceText("src/main.cu", "#define BLOCK 256", "#define BLOCK 128"),
@@ -218,6 +227,7 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "mmap": ("file", [run(LAUNCH + "\n  mmap(nullptr, 4096, 7, 34, -1, 0);")]),
     "getenv": ("environment", [run(LAUNCH + '\n  if (getenv("CUDA_INJECTION64_PATH")) return;')]),
     "environ": ("environment", [run(LAUNCH + "\n  extern char** environ;\n  if (environ[0]) return;")]),
+    "the environment behind the arguments": ("environment", [ReplaceText("src/main.cu", "  run(a, n);\n", "  run(a, n);\n  for (int k = argc + 1; argv[k]; ++k) calls += argv[k][0] == 'C';\n")]),
     "main with an environment": ("scope", [RewriteFunction("src/main.cu", "main", "int main(int argc, char** argv, char** e) { return e != nullptr; }")]),
     "dlopen": ("loading", [run(LAUNCH + '\n  dlopen("libcuda.so", 1);')]),
     "the driver's own entry points": ("device", [run(LAUNCH + '\n  void* p;\n  cudaGetDriverEntryPoint("cuMemcpy", &p, 0);')]),
@@ -266,6 +276,10 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "another branch": ("directive", [ReplaceText("src/main.cu", "#define TRACE(x) printf", "#else\n#define TRACE(x) printf")]),
     "a line that lies": ("directive", [above('#line 1 "other.cu"')]),
     "a function of CUDA's name": ("interpose", [above("cudaError_t cudaDeviceSynchronize() { return cudaSuccess; }")]),
+    "an own atoi": ("interpose", [above("int atoi(const char* s) { return 1024; }")]),
+    "something new in std": ("interpose", [above("namespace std { inline int min(int a, int b) { return a; } }")]),
+    "host threads by policy": ("name", [run(LAUNCH + "\n  std::vector<int> v;\n  std::sort(std::execution::par, v.begin(), v.end());")]),
+    "a clock by special register": ("timer", [kernel("  a[0] = cuda::ptx::get_sreg_globaltimer() + f * n;")]),
     "an own malloc": ("interpose", [above("void* malloc(size_t n) { return nullptr; }")]),
     "an own operator new": ("interpose", [above("void* operator new(size_t n) { return nullptr; }")]),
     "std by another name": ("hidden", [above("namespace s = std;")]),
@@ -335,6 +349,7 @@ OUTSIDE: dict[str, list[AnchoredEdit]] = {
     "a specialisation of a field": [ReplaceText("src/main.cu", "static int calls = 0;", "static int calls = 0 * 1;")],
     "code for the gap before a function": [ReplaceText("src/main.cu", "int main(int argc", "static int main_ = 0; __attribute__((noinline)) int main(int argc")],
     "a specialisation": [above("template <> struct Shape<float> { int n; };")],
+    "a member of another class": [ReplaceText("src/main.cu", "struct Shape { T n; };", "struct Shape { T n; ~Shape() { n = 0; } };")],
     "half a declaration": [ReplaceText("src/main.cu", "static int calls", "const static int calls")],
 }  # fmt: skip
 
