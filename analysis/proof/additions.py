@@ -48,6 +48,21 @@ _NUMBER_WORDS = frozenset(
     ]
 )
 _PLAIN_VALUE = re.compile(r"^(\w|[-+*/%()<>?:.&|^~! \t]|(?<=\d)')*$")
+_ACTS = re.compile(r"\+\+|--|(?<!sizeof)(?<![-+*/%<>?:&|^~! (])[ \t]*\(")  # a call, or a variable that changes
+_RUNS = frozenset(
+    [
+        "static",
+        "inline",
+        "friend",
+        "operator",
+        "virtual",
+        "thread_local",
+        "extern",
+        "__attribute__",
+        "__declspec",
+        "asm",
+    ]
+)
 _HEADERS_READ = re.compile(r"^(_|NDEBUG|CU|CUDA|cuda|NV|THRUST|CUB|GLIBCXX|BOOST|OMP|MPI|WIN|UNICODE|STD)")
 
 
@@ -159,11 +174,13 @@ def constant_name(item: Item) -> str:
     words = item.words
     if item.kind == "preproc_def":
         value = " ".join(words[2:])
-        return words[1] if len(words) > 2 and _PLAIN_VALUE.match(value) else ""
+        return words[1] if len(words) > 2 and _PLAIN_VALUE.match(value) and not _ACTS.search(value) else ""
     if item.kind != "declaration" or "=" not in words or not {"constexpr", "const"} & set(words):
         return ""
     place = words.index("=")
     if place < 2 or set(words[: place - 1]) - _NUMBER_WORDS or "," in words[place:] or "=" in words[place + 1 :]:
+        return ""
+    if {"++", "--"} & set(words):
         return ""
     called = any(b == "(" and a.isidentifier() for a, b in zip(words[place:], words[place + 1 :], strict=False))
     if called and "constexpr" not in words[:place]:
@@ -202,6 +219,9 @@ def _check_new(item: Item, previous: Item | None, known: Callable[[str], bool], 
         name = words[1]
     if not name.isidentifier() or known(name) or any("\0" in w for w in words):
         raise Strange("code outside functions changed here", item.start)
+    typed = item.kind in _TYPES or item.kind == "template_declaration"
+    if typed and (_RUNS & set(words) or "[[" in words):
+        raise Strange(f"`{name}` may do something by itself", item.start)
     if item.kind.startswith("preproc") and _HEADERS_READ.match(name):
         raise Strange(f"`{name}` may change what headers mean", item.start)
 

@@ -357,21 +357,23 @@ class _Obligations:
                     self._say(op, what, failed=sure and self._read_outside(group, had[0].buffer) is True)
                 elif not _covered(access, had):
                     self._other_part(group, op, access, had)
-        written = {
-            a.buffer: a for op in new for a in op.accesses if a.mode in _WRITES and a.certainty is Certainty.MUST
-        }
-        partly = {a.buffer for op in new for a in op.accesses if a.mode in _WRITES}
+        writes: dict[int | None, list[Access]] = defaultdict(list)
+        for op in new:
+            for access in op.accesses:
+                if access.mode in _WRITES:
+                    writes[access.buffer].append(access)
         for op in old:
             for access in op.accesses:
                 if access.mode not in _WRITES:
                     continue
                 image, name = self.image(access.buffer), self._old.buffers[access.buffer].name
-                if image is not None and (image in written or (image in partly and access.certainty is Certainty.MAY)):
+                met = [a for a in writes.get(image, ()) if overlap(a.range, access.range) is not False]
+                if any(a.certainty is Certainty.MUST or access.certainty is Certainty.MAY for a in met):
                     continue
                 read = self._read_outside(group, access.buffer)
                 if read is False:
                     continue
-                some, sure = image is not None and image in partly, access.certainty is Certainty.MUST
+                some, sure = bool(met), access.certainty is Certainty.MUST
                 how = "may leave" if some or image is None else "leaves"
                 what = f"`{new[-1].kernel}` {how} `{name}` unwritten, which `{op.kernel}` wrote and others read"
                 self._say(new[-1], what, failed=not some and image is not None and read is True and sure)
@@ -464,30 +466,34 @@ class _Obligations:
 
     def _reads(self, group: Group, new: list[Op]) -> None:
         """What is read before the group wrote it is what the original read so."""
-        before = {self.image(buffer) for buffer in self._exposed[id(group)]}
-        for buffer, op in exposed(new).items():
-            if buffer not in before:
-                name = self._new.buffers[buffer].name
-                what = f"`{op.kernel}` may read `{name}` before it is written: the original wrote it first"
-                self._say(op, what)
+        before: dict[int | None, list[Access]] = {
+            self.image(buffer): [a for _, a in reads] for buffer, reads in self._exposed[id(group)].items()
+        }
+        for buffer, reads in exposed(new).items():
+            for op, access in reads:
+                if not any(overlap(access.range, a.range) is not False for a in before.get(buffer, ())):
+                    name = self._new.buffers[buffer].name
+                    self._say(op, f"`{op.kernel}` may read `{name}` before it is written: the original wrote it first")
+                    break
 
 
 def _unknown(line: Timeline, access: Access) -> bool:
     return line.buffers[access.buffer].memory is Memory.UNKNOWN
 
 
-def exposed(ops: Sequence[Op]) -> dict[int, Op]:
-    """Buffers that a sequence of launches reads before it wrote them, each with the launch that does."""
-    found: dict[int, Op] = {}
+def exposed(ops: Sequence[Op]) -> dict[int, list[tuple[Op, Access]]]:
+    """Reads of a sequence of launches, by buffer, of what they did not write before."""
+    found: dict[int, list[tuple[Op, Access]]] = defaultdict(list)
     written: dict[int, list[Access]] = defaultdict(list)
     for op in ops:
         for access in op.accesses:
-            if access.mode is not Mode.WRITE and access.buffer not in found and not written[access.buffer]:
-                found[access.buffer] = op
+            before = written.get(access.buffer, ())
+            if access.mode is not Mode.WRITE and all(overlap(w.range, access.range) is False for w in before):
+                found[access.buffer].append((op, access))
         for access in op.accesses:
             if access.mode in _WRITES and access.certainty is Certainty.MUST and not access.one_of:
                 written[access.buffer].append(access)
-    return found
+    return dict(found)
 
 
 def _covered(access: Access, had: list[Access]) -> bool:

@@ -39,18 +39,25 @@ from stitchcuda.analysis.program.ir import (
     TypeRef,
     walk,
 )
+from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.proof.additions import constant_name, items
 from stitchcuda.analysis.proof.correspond import Changed, Correspondence, Side, Trees, line_of, side_of
 from stitchcuda.analysis.proof.device_code import WORD, is_device, spread
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
-from stitchcuda.analysis.proof.shapes import PURE_METHODS, followed, is_number, shape_of
+from stitchcuda.analysis.proof.shapes import PURE_METHODS, checks_only, followed, is_number, shape_of
 
 _ASKS = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
+_ISSUES = frozenset({"launch", "call", "quiet", "numbers", "setup"})  # statements that may come and go with launches
+_KEEPS = frozenset({"quiet", "check", "numbers", "setup"})  # those of both versions that may stand between
+_SETS_UP = frozenset({"cudaFuncSetAttribute", "cudaFuncSetCacheConfig"})  # of the kernel that they name
 _NAMES_ERRORS = frozenset({"cudaGetErrorString", "cudaGetErrorName"})
 _TELLS = frozenset({"printf", "fprintf", "puts", "fputs", "exit", "abort"})
 _SMALLER = frozenset({"min", "max", "std::min", "std::max"})
 _PLAIN = frozenset({"dim3", "float2", "float3", "float4", "int2", "int3", "int4", "uint2", "uint3", "uint4"})
+_ATTRIBUTES = frozenset(
+    {"__attribute__", "[[", "[", "__declspec", "alignas", "extern", "asm", "="}
+)  # may run it by itself
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+((?:[^\n\\]|\\[^\n]|\\\r?\n)*)", re.MULTILINE)
 
 
@@ -86,22 +93,28 @@ def recomposed(both: Correspondence) -> Recomposed:
     for uid, changed in both.changed.items():
         for slot in changed.slots:
             _runs(both, reading, uid, slot, changed, found)
-        _spare_numbers(reading, changed, found)
+        _spare_alone(reading, changed, found)
         _numbers(both, reading, changed, _declared_alone(reading, changed, found), found)
     if found.values:
         trees = Trees(both.before)
         for uid, function in sorted(both.before.program.functions.items()):
-            if uid in both.changed or is_device(function) or function.body is None or uid in reading[0].values:
+            if uid in both.changed or is_device(function) or uid in reading[0].values:
                 continue
-            text = both.before.sources[function.path][function.base : function.base + function.span[1]]
-            if not found.values.isdisjoint(w.decode() for w in WORD.findall(text)):
+            text = both.before.sources.get(function.path, b"")[function.base : function.base + function.span[1]]
+            used = found.values & {w.decode() for w in WORD.findall(text)}
+            if used and function.body is None:  # a default value
+                line = line_of(both.before, function.path, function.base)
+                what = f"the value of `{min(used)}` changed, and more than launches depends on it here"
+                found.unknown.append(ProofFinding(what, function.path, line, True))
+            elif used:
                 side = side_of(both.before, trees, function)
                 same = Changed(side, side, tuple(tuple((p, p) for p in slot) for slot in side.body.slots))
                 _numbers(both, (reading[0], reading[0]), same, set(), found, original=True)
     for uid, side in both.added.items():
         f = side.function
-        plain = f.space == "host" and not f.record and f.name not in both.words
-        if plain and (f.body is None or reading[1].issues_only(f)):
+        plain = f.space in ("host", "host_device") and not f.record and f.name not in both.words
+        plain = plain and not _ATTRIBUTES & {t.text for t in side.body.glue}
+        if plain and (f.body is None or reading[1].issues_only(f) or reading[1].is_value(f)):
             found.added.add(uid)
     return found
 
@@ -125,8 +138,8 @@ class Reading:
         return {uid for uid, is_value in self._values.items() if is_value}
 
     def kind(self, side: Side, piece: Piece) -> str:
-        """launch, call (of a function that only issues work), quiet (waits for work or asks how it went), numbers (for
-        launches), or "" for anything else."""
+        """launch, call (of a function that only issues work), quiet (waits for work or asks how it went), check (does that and
+        may tell of it), numbers (for launches), setup (of a kernel), or "" for anything else."""
         known = self._pieces.get(id(piece))
         if known is None or known[0] is not piece:
             known = self._pieces[id(piece)] = (piece, self._kind(side, piece))
@@ -148,7 +161,7 @@ class Reading:
                 return "call" if self.issues_only(self._program.functions[uid]) else ""
         if isinstance(first, Declare) and self._only_numbers(path, nodes):
             return "numbers"
-        return "quiet" if self._quiet(side, piece, nodes) else ""
+        return self._quiet(side, piece, nodes)
 
     def _only_numbers(self, path: str, nodes: list[Expr | Stmt]) -> bool:
         statements = [n for n in nodes if isinstance(n, (Declare, Evaluate, If, Return, Block))]
@@ -161,16 +174,22 @@ class Reading:
             for n in statements
         )
 
-    def _quiet(self, side: Side, piece: Piece, nodes: list[Expr | Stmt]) -> bool:
+    def _quiet(self, side: Side, piece: Piece, nodes: list[Expr | Stmt]) -> str:
+        """`quiet`: waits or asks, and acts on an error alone. `check`: does so, and may tell or end the program at any rate."""
         shape = shape_of(self._program, side, piece)
         if shape.kind == "api" and isinstance(shape.node, Api):
-            return shape.node.kind in HOST_WAITS or shape.node.name in _ASKS
+            if shape.node.name in _SETS_UP:
+                return "setup"
+            return "quiet" if shape.node.kind in HOST_WAITS or shape.node.name in _ASKS else ""
         asked = [n for n in nodes if isinstance(n, Api) and n.name not in _NAMES_ERRORS]
         if not asked or any(n.kind not in HOST_WAITS and n.name not in _ASKS for n in asked):
-            return False
+            return ""
         if any(isinstance(n, (Launch, Assign, Lambda, New, Delete, Opaque, Return, Throw)) for n in nodes):
-            return False
-        return all(last_name(callee_name(n)) in _TELLS for n in nodes if isinstance(n, Call))
+            return ""
+        if not all(last_name(callee_name(n)) in _TELLS for n in nodes if isinstance(n, Call)):
+            return ""
+        macro = piece.words[1:] == ("(", ")", ";") and len(asked) == 1
+        return "quiet" if macro and checks_only(self._program, nodes, piece.words[0], asked[0]) else "check"
 
     def issues_only(self, function: Function) -> bool:
         """It issues device work, waits for it and asks how it went, always the same way, and does nothing else."""
@@ -190,7 +209,7 @@ class Reading:
         opening = function.base + body.span[0]
         if [t.text for t in side.body.glue if t.start >= opening] != ["{", "}"]:
             return False
-        return all(self.kind(side, p) for p in side.body.pieces)
+        return all(self.kind(side, p) in _ISSUES for p in side.body.pieces)
 
     def computed(self, path: str, node: Expr) -> bool:
         """Evaluating it changes nothing, and calls only functions that compute values."""
@@ -208,8 +227,10 @@ class Reading:
             return node.callee.name in PURE_METHODS and not node.args
         if callee_name(node) in _SMALLER:
             return True
-        uid = followed(self._program, path, node)
-        return uid is not None and self.is_value(self._program.functions[uid])
+        if not isinstance(node.callee, Name) or node.callee.template:
+            return False
+        meant = resolve(self._program, path, node.callee.name, len(node.args))
+        return len(meant) == 1 and self.is_value(meant[0])
 
     def is_value(self, function: Function) -> bool:
         """It computes a number from numbers and constants, and nothing else."""
@@ -277,9 +298,7 @@ def _runs(
     for row in (*slot, (None, None)):
         kinds = {_kind(reading, changed, row)}
         both_have = row[0] is not None and row[1] is not None
-        if row != (None, None) and kinds <= (
-            {"quiet", "numbers"} if both_have else {"launch", "call", "quiet", "numbers"}
-        ):
+        if row != (None, None) and kinds <= (_KEEPS if both_have else _ISSUES):
             run.append(row)
             continue
         _region(both, reading, uid, run, changed, found)
@@ -349,18 +368,22 @@ def _declared_alone(reading: tuple[Reading, Reading], changed: Changed, found: R
     return names
 
 
-def _spare_numbers(reading: tuple[Reading, Reading], changed: Changed, found: Recomposed) -> None:
+def _spare_alone(reading: tuple[Reading, Reading], changed: Changed, found: Recomposed) -> None:
     """Numbers that one version alone declares, for launches or for what goes with them, need no counterpart either."""
     for which, side in ((0, changed.before), (1, changed.after)):
         pieces = [row[which] for row in changed.rows if row[1 - which] is None]
         for piece in pieces:
-            if piece is None or id(piece) in found.spare or reading[which].kind(side, piece) != "numbers":
+            kind = reading[which].kind(side, piece) if piece is not None else ""
+            if piece is None or id(piece) in found.spare or kind not in ("numbers", "setup"):
+                continue
+            if kind == "setup":
+                found.spare.add(id(piece))
                 continue
             names = _declares(side, piece)
             leave = {id(p) for p in pieces} if which == 0 else set()  # what the changed version lacks as well
             users = [p for p in side.body.pieces if p is not piece and names & set(p.words) and id(p) not in leave]
             kinds = {reading[which].kind(side, p) for p in users}
-            if kinds <= {"launch", "call", "numbers"} and names.isdisjoint(side.words_outside()):
+            if kinds <= {"launch", "call", "numbers", "setup"} and names.isdisjoint(side.words_outside()):
                 found.spare.add(id(piece))
 
 
@@ -413,7 +436,7 @@ def _numbers(
         if kind == "launch" and p is not None:
             launch = next(n for n in changed.before.nodes[p] if isinstance(n, Launch))
             found.numbered.setdefault(function.uid, set()).add(launch.span)
-        elif kind == "numbers" or (kind == "call" and p is None):
+        elif kind in ("numbers", "setup") or (kind == "call" and p is None):
             continue
         else:
             token = next(t for t in q.tokens if t.text in used)

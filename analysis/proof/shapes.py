@@ -162,10 +162,10 @@ def _api(
         return Shape("api", call) if words[-1] == ";" and words[0] == call.name else OTHER
     if words[1] != "(" or words[2] != call.name or words[-2:] != (")", ";") or not words[0].isidentifier():
         return OTHER
-    return Shape("api", call, words[0]) if _checks_only(program, nodes, words[0], call) else OTHER
+    return Shape("api", call, words[0]) if checks_only(program, nodes, words[0], call) else OTHER
 
 
-def _checks_only(program: Program, nodes: list[Expr | Stmt], name: str, call: Api) -> bool:
+def checks_only(program: Program, nodes: list[Expr | Stmt], name: str, call: Api) -> bool:
     """What is written around the call looks at its status, and does something only when that is an error."""
     first = nodes[0]
     if isinstance(first, Evaluate) and isinstance(first.expr, Call):

@@ -31,7 +31,9 @@ __global__ void decay_padded(const float* values, float* result, int count, int 
 
 HONEST = fused("    if (i < padded) {\n        result[i] = i < count ? expf(-values[i]) : 0.0f;\n    }\n")
 # Row 3: the zeros behind the values are those that `zeros` left where `result` is allocated.
-STALE = fused("    if (i < count) {\n        result[i] = expf(-values[i]);\n    }\n")
+STALE = fused("    int k = min(i, count - 1);\n    result[k] = expf(-values[k]);\n")
+# The same so that the proof sees it: what the two kernels wrote, this one provably does not.
+UNWRITTEN = fused("    if (i < count) {\n        result[i] = expf(-values[i]);\n    }\n")
 # Row 9: right for the size that it was shown, and for no other.
 ONE_SIZE = fused("    if (i < padded) {\n        result[i] = i < 4096 ? expf(-values[i]) : 0.0f;\n    }\n")
 # Row 9: the numbers of the one seed that it was shown.

@@ -69,6 +69,11 @@ def test_row_3_stale_memory(hub: Hub) -> None:
     assert gate(verdict, "G3").reason.startswith("with poisoned memory")
 
 
+def test_row_3_memory_that_is_provably_not_written(hub: Hub) -> None:
+    verdict = judged(hub, cheats.UNWRITTEN)
+    assert verdict.state is VerdictState.REJECTED and gate(verdict, "G1").state is FAILED
+
+
 @pytest.mark.parametrize("pairs", [cheats.ONE_SIZE, cheats.ONE_SEED], ids=["size", "seed"])
 def test_row_9_hard_coded(hub: Hub, pairs: tuple[tuple[str, str], ...]) -> None:
     verdict = judged(hub, pairs)

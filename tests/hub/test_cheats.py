@@ -47,6 +47,11 @@ def test_fewer_iterations_do_not(original: Version) -> None:
     assert result.state is GateState.UNTESTED and "`STEPS`" in result.reason
 
 
+def test_memory_that_is_provably_not_written_fails_the_proof(original: Version) -> None:
+    result = g1(prove(analyse(original), analyse(version(original, cheats.UNWRITTEN)), cheats.DECLARED))
+    assert result.state is GateState.FAILED and "leaves `result` unwritten" in result.reason
+
+
 def test_row_10_fails_by_its_text_alone(original: Version) -> None:
     lower = version(original, cheats.LOWER)
     for contract in (Contract(), Contract(tolerance=NEAR)):

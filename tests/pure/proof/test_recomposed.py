@@ -107,6 +107,19 @@ HONEST = {
     "a kernel that is left out": program(
         OLD.replace(" //-", ""), kernels=KERNELS + "".join(f"{line} //-\n" for line in FUSED.splitlines())
     ),
+    "more shared memory for the new kernel": program(
+        OLD
+        + "    CHECK(cudaFuncSetAttribute(bias_gelu, cudaFuncAttributeMaxDynamicSharedMemorySize, 65536)); //+\n"
+        + NEW.replace("THREADS>>>", "THREADS, 65536>>>")
+    ),
+    "a function for sizes": program(
+        OLD + NEW.replace("blocks_for(n, THREADS)", "tiles(n)"),
+        added("__host__ __device__ inline int tiles(int n) { return (n + THREADS - 1) / THREADS; }"),
+    ),
+    "checks by a macro of their own": program(
+        "".join(line.replace(" //-", " ASKED(); //-\n") for line in OLD.splitlines()) + NEW + "    ASKED(); //+\n",
+        "#define ASKED() do { cudaError_t s = cudaGetLastError(); if (s != cudaSuccess) { std::exit(2); } } while (0)\n",
+    ),
     "two pairs that stand side by side": program(
         "    bias<<<n / 256, 256>>>(x, b, t, n); //-\n    gelu<<<n / 256, 256>>>(t, y, n); //-\n"
         "    bias_gelu<<<n / 256, 256>>>(x, b, y, n); //+\n    copy<<<n / 256, 256>>>(y, x, n);\n"

@@ -335,6 +335,83 @@ WRONG = {
         program(OLD + NEW + "    CHECK(cudaMemcpy(h.data(), t, n * 4, cudaMemcpyDeviceToHost)); //! //+\n"),
         "",
     ),
+    "the other half of one allocation is not written": (
+        program(
+            "    copy<<<n / 512, 256>>>(x, y, n / 2); //-\n    copy<<<n / 512, 256>>>(x, y + n / 2, n / 2); //-\n"
+            "    bias_gelu<<<n / 512, 256>>>(x, x, y, n / 2); //! //+\n"
+        ),
+        "unwritten",
+    ),
+    "the other half of one allocation is read": (
+        program(
+            "    copy<<<n / 512, 256>>>(x, t, n / 2); //-\n    copy<<<n / 512, 256>>>(t, y, n / 2); //-\n"
+            "    copy<<<n / 512, 256>>>(x, t, n / 2); //+\n    copy<<<n / 512, 256>>>(t + n / 2, y, n / 2); //! //+\n"
+        ),
+        "before it is written",
+    ),
+    "a check that always tells": (
+        program(
+            OLD + NEW + "    TELL(); //+\n",
+            added('#define TELL() do { cudaGetLastError(); printf("fast"); } while (0)'),
+        ),
+        "",
+    ),
+    "a check that always ends": (
+        program(
+            OLD + NEW + "    DONE(); //+\n",
+            added("#define DONE() do { cudaGetLastError(); exit(0); } while (0)"),
+        ),
+        "",
+    ),
+    "a function that runs by itself": (
+        program(
+            OLD + "    forward(x, b, y, n); //+\n",
+            added(
+                "__attribute__((constructor)) void forward(const float* x, const float* b, float* y, int n) {\n"
+                "    bias_gelu<<<n / 256, 256>>>(x, b, y, n);\n}"
+            ),
+        ),
+        "`forward` was added",
+    ),
+    "a type whose members run": (
+        program(OLD + NEW, added("struct Tile { inline static int ran = std::rand(); };")),
+        "by itself",
+    ),
+    "a constant that runs": (program(OLD + NEW, added("const int WIDE = std::rand();")), "code outside functions"),
+    "a macro that acts in an argument": (
+        program(OLD + NEW.replace("y, n)", "y, MORE)"), added('#define MORE (std::printf("x"), n)')),
+        "",
+    ),
+    "a value that became an action": (
+        program(OLD + NEW + "    copy<<<WIDTH, 256>>>(y, z, n);\n", "#define WIDTH 4 //-\n#define WIDTH std::rand() //+\n"),
+        "code outside functions",
+    ),
+    "a value that counts": (
+        program(
+            "    int turns = 4;\n" + OLD + NEW + '    copy<<<WIDTH, 256>>>(y, z, n);\n    std::printf("%d", turns);\n',
+            "#define WIDTH 4 //-\n#define WIDTH turns++ //+\n",
+        ),
+        "",
+    ),
+    "a default value": (
+        program(
+            "    idle();\n" + KEPT,
+            "void idle(int rounds = STEPS); //!\nvoid idle(int rounds) { for (int k = 0; k < rounds; ++k) cudaDeviceSynchronize(); }\n",
+        ).replace("constexpr int STEPS = 4;", "constexpr int STEPS = 4; //-\nconstexpr int STEPS = 3; //+"),
+        "`STEPS`",
+    ),
+    "the preprocessor asks": (
+        program(KEPT, "#if STEPS_ > 3\nvoid more() { cudaDeviceReset(); }\n#endif\n#define STEPS_ 4 //-\n#define STEPS_ 2 //+\n"),
+        "`STEPS_`",
+    ),
+    "a pointer that leads elsewhere": (
+        program("    float* out = y; //-\n    float* out = z; //+\n    copy<<<n / 256, 256>>>(x, out, n);\n"),
+        "",
+    ),
+    "a size that is a pointer": (
+        program("    auto out = y + 0; //-\n    auto out = z + 0; //+\n    copy<<<n / 256, 256>>>(x, out, n);\n"),
+        "",
+    ),
     "freed before the fused kernel": (
         program(OLD + "    CHECK(cudaFree(b)); //+\n" + NEW).replace(" CHECK(cudaFree(b));", "\n    CHECK(cudaFree(b)); //-\n   ", 1),
         "",
