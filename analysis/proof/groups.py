@@ -272,7 +272,7 @@ class _Obligations:
     def _same_place(self, old: list[Op], new: list[Op]) -> None:
         one, other = self._old.streams[old[0].stream or 0], self._new.streams[new[0].stream or 0]
         site = self._both.site(one.site) if one.site is not None else None
-        calls = tuple(self._both.site(c) for c in one.calls)
+        calls = tuple(map(self._call, one.calls))
         same = (one.kind, one.name, site, calls, tuple(map(show, one.instance))) == (
             other.kind,
             other.name,

@@ -61,6 +61,20 @@ HONEST = {
     "fused on a stream of its own": program(
         OLD.replace("THREADS>>>", "THREADS, 0, s>>>") + NEW.replace("THREADS>>>", "THREADS, 0, s>>>")
     ),
+    "fused on a stream that a function makes": program(
+        "    step(x, b, t, y, n);\n",
+        """\
+void step(float* x, float* b, float* t, float* y, int n) {
+    cudaStream_t own;
+    CHECK(cudaStreamCreate(&own));
+    bias<<<n / 256, 256, 0, own>>>(x, b, t, n); //-
+    gelu<<<n / 256, 256, 0, own>>>(t, y, n); //-
+    bias_gelu<<<n / 256, 256, 0, own>>>(x, b, y, n); //+
+    CHECK(cudaStreamSynchronize(own));
+    CHECK(cudaStreamDestroy(own));
+}
+""",
+    ),
     "fused in a branch": program("    if (h[0] > 1) {\n" + OLD + NEW + "    }\n"),
     "fused, with the waits and checks between": program(
         "".join(line.replace(" //-", " CHECK(cudaGetLastError()); CHECK(cudaDeviceSynchronize()); //-\n") for line in OLD.splitlines())
