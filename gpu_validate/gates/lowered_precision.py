@@ -82,7 +82,8 @@ def with_precision(
     result: GateResult, before: Analysis, after: Analysis, versions: tuple[Version, Version], contract: Contract
 ) -> GateResult:
     """The result of G0, failed when the version computes in a lower precision."""
-    old, new = uses(before), uses(after)
+    new = uses(after, other_than=before)
+    old = uses(before) if new else []
     fresh = [u for u in _new(before, old, new) if not _named(u.kind, contract)]
     fresh += [u for u in (*_flags(*versions, after), *_narrowed(before, after)) if not _named(u.kind, contract)]
     known = {u.kind for u in old}
@@ -131,19 +132,25 @@ def _new(before: Analysis, old: list[Use], new: list[Use]) -> Iterator[Use]:
 # ------------------------------------------------------------------------------------------------------------- the text
 
 
-def uses(analysis: Analysis) -> list[Use]:
-    """All uses of lower precision in the sources, in the text and with macros expanded."""
+def uses(analysis: Analysis, other_than: Analysis | None = None) -> list[Use]:
+    """The uses of lower precision in the sources, in the text and with macros expanded; only those in files and functions that
+    are not as in another analysis."""
     found: dict[tuple[str, str, int], Use] = {}
+    by_path: dict[str, list[Function]] = {}
+    for f in analysis.program.functions.values():
+        if f.body is not None:
+            by_path.setdefault(f.path, []).append(f)
     for path, source in sorted(analysis.sources.items()):
-        functions = sorted(
-            (f for f in analysis.program.functions.values() if f.path == path and f.body is not None),
-            key=lambda f: f.base,
-        )
-        for kind, word, offset in _in_text(source.decode("latin-1")):
+        functions = sorted(by_path.get(path, ()), key=lambda f: f.base)
+        same = other_than is not None and other_than.sources.get(path) == source
+        for kind, word, offset in () if same else _in_text(source.decode("latin-1")):
             inside = next((f.name for f in functions if f.base <= offset < f.base + f.span[1]), "")
             use = Use(kind, word, path, source.count(b"\n", 0, offset) + 1, inside)
             found.setdefault((kind, word, use.line), use)
         for f in functions:
+            known = other_than.program.functions.get(f.uid) if other_than is not None else None
+            if known is not None and f.digest and known.digest == f.digest:
+                continue  # the macros that it uses are the same, too
             for kind, word, start in _expanded(f):
                 use = Use(kind, word, path, source.count(b"\n", 0, f.base + start) + 1, f.name)
                 found.setdefault((kind, word, use.line), use)

@@ -150,6 +150,17 @@ def test_flags_of_the_build(tmp_path: Path, flag: str) -> None:
     assert judged(tmp_path, {"a.cu": BASE + "\n"}, base={"a.cu": BASE, "Makefile": faster}).state is GateState.PASSED
 
 
+def test_a_macro_of_a_header_that_changed(tmp_path: Path) -> None:
+    """The function's text is the same, and what it means is not."""
+    base = {
+        "a.cu": '#include "m.h"\n' + BASE.replace("expf(x[i])", "CALL(exp, x[i])"),
+        "m.h": "#define CALL(name, v) name##f(v)\n",
+    }
+    result = judged(tmp_path, {"m.h": "#define CALL(name, v) __##name##f(v)\n"}, base=base)
+    assert result.state is GateState.FAILED and "__expf" in result.reason
+    assert result.findings[0].path == "a.cu"
+
+
 def test_the_examples_use_none(tmp_path: Path) -> None:
     vit = Path(__file__).parents[2] / "examples" / "vit"
     assert uses(analyse(Version(vit))) == []
