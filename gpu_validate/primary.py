@@ -34,6 +34,13 @@ _PRECISION = (
     "results within a tolerance for the inputs at hand do not make fewer bits right",
     "compute as precisely as the original, or let the contract name the lower precision",
 )
+_OTHER_LAUNCHES = (
+    "launches that stand for others must leave in memory what these left there for others, and touch nothing else"
+)
+_OTHER_LAUNCHES_FIX = {
+    GateState.FAILED: "write it in the new launches, or keep the launch that wrote it; keep the stream and what stands between",
+    GateState.UNTESTED: "keep the host's code as it is but for the launches, in one run of statements on one stream; leave the rest out",
+}
 _NO_GPU = "run it on a machine with an NVIDIA GPU (stitchcuda doctor says what is here)"
 
 
@@ -59,4 +66,6 @@ def primary_of(gates: Sequence[GateResult]) -> Primary | None:
     why = _WHY.get(gate.gate, "")
     if gate.gate == "G0" and issue.startswith("precision is lowered"):
         why, fix = _PRECISION
+    if gate.gate == "G1" and gate.evidence.get("declared", {}).get("device") == "any":
+        why, fix = _OTHER_LAUNCHES, _OTHER_LAUNCHES_FIX.get(gate.state, fix)
     return Primary(issue, why, fix, *where)

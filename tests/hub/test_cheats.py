@@ -13,6 +13,7 @@ from stitchcuda.gpu_validate.analysed import analyse
 from stitchcuda.gpu_validate.gates.g1_order import g1
 from stitchcuda.gpu_validate.gates.g3_equivalence import equivalence, observe_baseline
 from stitchcuda.gpu_validate.gates.lowered_precision import with_precision
+from stitchcuda.gpu_validate.primary import primary_of
 from stitchcuda.gpu_validate.runs import Case, cases
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
 from stitchcuda.gpu_validate.version import Version
@@ -104,3 +105,12 @@ def test_row_9_meets_what_it_cannot_know(tmp_path: Path, edit: tuple[str, str]) 
     asked = replace(base, run=replace(base.run, sizes=("8",), seeds=(1,)))
     result = judge(tmp_path, GOOD, changed(edit), Tolerance(), cases(asked, contract))
     assert result.state is GateState.FAILED and "(drawn)" in result.reason
+
+
+def test_the_primary_issue_of_other_launches_says_what_they_must_do(original: Version) -> None:
+    missing = g1(prove(analyse(original), analyse(version(original, cheats.UNWRITTEN)), cheats.DECLARED))
+    fewer = g1(prove(analyse(original), analyse(version(original, cheats.FEWER)), cheats.DECLARED))
+    for result, fix in ((missing, "write it in the new launches"), (fewer, "keep the host's code")):
+        gates = [GateResult("G0", GateState.PASSED), result]
+        primary = primary_of(gates)
+        assert primary is not None and fix in primary.fix and "touch nothing else" in primary.why
