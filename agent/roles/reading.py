@@ -25,6 +25,7 @@ _WORD = re.compile(r"[A-Za-z_]\w{0,30}")
 _PLAIN = re.compile(r'[^"\\]+')
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _VALUES: Mapping[str, Any] = {"true": True, "false": False, "null": None}
+_THOUGHT = "</think>"
 _AROUND = 30  # characters shown on each side of an error
 
 
@@ -47,6 +48,9 @@ def read_reply(reply: Reply, read: Callable[[object], T]) -> T | Malformed:
         )
     if not text.strip("\ufeff \t\r\n\0"):
         return Malformed("the reply is empty", "The answer is empty. It must be a JSON object of the given form.")
+    thought, _, said = text.rpartition(_THOUGHT)
+    if thought and "{" in said:
+        text = said  # drafts in what a reasoning model thinks aloud are no answers
     found, problem = objects(text)
     if not found:
         cut = reply.finish is Finish.LENGTH or (problem is not None and problem.cut)

@@ -47,6 +47,12 @@ def test_what_stands_around_and_between_is_forgiven(text: str) -> None:
     assert got(text) == VALUE
 
 
+def test_drafts_of_a_model_that_thinks_aloud_are_no_answers() -> None:
+    draft = '{"summary": "draft", "steps": []}'
+    assert got(f"<think>{draft}</think>\n{GOOD}") == VALUE
+    assert got(f"{GOOD}</think>") == VALUE
+
+
 def test_line_ends_inside_strings_are_taken_as_they_are() -> None:
     assert got('{"summary": "one\n\ttwo", "steps": []}') == {"summary": "one\n\ttwo", "steps": []}
 
