@@ -2,7 +2,8 @@
 
 Three caches, all keyed by content: lowered functions (the frontend's `LoweringCache`), lowered files (by text and
 visible macros; `shared.py` keeps them for all programs), and per entry its Timeline with findings (by the digests of
-every function it executed and by what the program declares). Nothing here reads a disk.
+every function it executed or leads to on the device, and by what the program declares). What is done when an analysis is
+cancelled is not done again by the next. Nothing here reads a disk.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
 from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
 from stitchcuda.analysis.index.merge import EntryFindings, merge
+from stitchcuda.analysis.index.reach import leading_to
 from stitchcuda.analysis.index.shared import (
     SHARED,
     LoweredFile,
@@ -66,9 +68,19 @@ class _File:
 
 
 @dataclass(frozen=True, slots=True)
+class _State:
+    """What a result was computed for: everything but function bodies, and the digests of all functions."""
+
+    declared: bytes
+    digests: dict[str, str]
+
+
+@dataclass(slots=True)
 class _Entry:
     timeline: Timeline
     findings: EntryFindings
+    options: Options
+    state: _State  # the latest for which they are known to hold
 
 
 class Index:
@@ -85,8 +97,6 @@ class Index:
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
         self._kernels: dict[str, KernelFindings] = {}
-        self._shape = b""  # what `_entries` and `_digests` hold for
-        self._digests: dict[str, str] = {}
         self._normal: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
 
@@ -120,42 +130,45 @@ class Index:
         program = link(modules)
         problems += program.problems
         sources = {path: file.source.text for path, file in self._files.items()}
-        shape, declared = self._shape_of(program)
-        digests = {uid: f.digest for uid, f in program.functions.items()}
-        changed = {uid for uid, digest in digests.items() if not digest or self._digests.get(uid) != digest}
+        state = _State(self._declared(program), {uid: f.digest for uid, f in program.functions.items()})
+        holding = _Holding(state, program, {path: file.source for path, file in self._files.items()})
         entries: dict[str, _Entry] = {}
-        for uid in program.entries:
+        kernels: dict[str, KernelFindings] = {}
+
+        def entry_of(uid: str, options: Options) -> bool:
+            """False when it was cancelled: then what an entry gave may not be all."""
             if cancel is not None and cancel():
-                return self._cancelled()
-            entry = self._entries.get(uid) if shape == self._shape else None
-            if entry is None or not changed.isdisjoint(entry.timeline.functions):
-                entry = self._entry(uid, program, sources, problems, cancel)
+                return False
+            entry = self._entries.get(uid)
+            if entry is None or entry.options != options or not holding.still(entry):
+                entry = self._entry(uid, program, sources, problems, cancel, options, state)
+                if cancel is not None and cancel():
+                    return False
             if entry is not None:
-                entries[uid] = entry
+                entry.state = state
+                self._entries[uid] = entries[uid] = entry
+            return True
+
+        for uid in program.entries:
+            if not entry_of(uid, self._options):
+                return self._cancelled()
         beyond = Beyond(program, (e.timeline for e in entries.values()))
         for uid in beyond:
-            if cancel is not None and cancel():
+            if not entry_of(uid, options_beyond(self._options)):
                 return self._cancelled()
-            entry = self._entries.get(uid) if shape == self._shape else None
-            if entry is None or not changed.isdisjoint(entry.timeline.functions):
-                entry = self._entry(uid, program, sources, problems, cancel, options_beyond(self._options))
-            if entry is not None:
-                beyond.ran(entry.timeline)
-                entries[uid] = entry
-        kernels: dict[str, KernelFindings] = {}
+            if uid in entries:
+                beyond.ran(entries[uid].timeline)
         for uid, function in program.functions.items():
             if function.space != "global" or function.body is None or not self._findings:
                 continue
             if cancel is not None and cancel():
                 return self._cancelled()
             kernel = self._kernels.get(uid)
-            if kernel is None or not kernel.still_hold(program, uid, declared):
-                kernel = self._kernel(uid, program, sources, declared, problems)
+            if kernel is None or not kernel.still_hold(program, uid, state.declared):
+                kernel = self._kernel(uid, program, sources, state.declared, problems)
             if kernel is not None:
-                kernels[uid] = kernel
-        if cancel is not None and cancel():
-            return self._cancelled()
-        self._entries, self._kernels, self._shape, self._digests = entries, kernels, shape, digests
+                self._kernels[uid] = kernels[uid] = kernel
+        self._entries, self._kernels = entries, kernels
         timelines = tuple(e.timeline for e in entries.values())
         found = [*(e.findings for e in entries.values()), *(k.findings for k in kernels.values())]
         findings = merge(found, program, sources, coverage(timelines, kernels, program, problems))
@@ -221,14 +234,10 @@ class Index:
         matches = [p for p in self._by_name.get(last, ()) if f"/{_normal(p)}".endswith(suffix)]
         return matches[0] if len(matches) == 1 else None
 
-    def _shape_of(self, program: Program) -> tuple[bytes, bytes]:
-        """Digests of everything but function bodies: which functions there are, records, globals, constants, aliases. The
-        first one holds the kernels' and device functions' own digests, too: a kernel's effects are read without executing
-        it."""
+    def _declared(self, program: Program) -> bytes:
+        """A digest of everything but function bodies: which functions there are, records, globals, constants, aliases."""
         files = (self._files[path].lowered for path in sorted(program.modules))
-        declared = digest_of(*(file.declared for file in files if file is not None))
-        device = sorted((uid, f.digest) for uid, f in program.functions.items() if f.space != "host")
-        return digest_of(declared, repr(device).encode(errors="surrogateescape")), declared
+        return digest_of(*(file.declared for file in files if file is not None))
 
     # ------------------------------------------------------------------------------------------------------- one entry
 
@@ -239,10 +248,11 @@ class Index:
         sources: Mapping[str, bytes],
         problems: list[Problem],
         cancel: Cancel | None,
-        options: Options | None = None,
+        options: Options,
+        state: _State,
     ) -> _Entry | None:
         try:
-            timeline = execute_entry(program, uid, options=options or self._options, sources=sources, cancelled=cancel)
+            timeline = execute_entry(program, uid, options=options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
             found = tuple(f for rule in RULES for f in rule.check(given)) if self._findings else ()
         except Exception as error:
@@ -251,7 +261,7 @@ class Index:
             problems.append(_internal(program.functions[uid], sources, error, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
-        return _Entry(timeline, EntryFindings(found, sites))
+        return _Entry(timeline, EntryFindings(found, sites), options, state)
 
     def _kernel(
         self, uid: str, program: Program, sources: Mapping[str, bytes], declared: bytes, problems: list[Problem]
@@ -266,6 +276,36 @@ class Index:
 
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
+
+
+@dataclass(slots=True)
+class _Holding:
+    """Whether what an entry gave before still holds. Kernels' effects are read without executing them: a device function
+    counts when the entry leads to it by name."""
+
+    now: _State
+    program: Program
+    files: Mapping[str, SourceText]
+    _touched: dict[int, tuple[_State, frozenset[str] | None]] = field(default_factory=dict)
+
+    def still(self, entry: _Entry) -> bool:
+        then, executed = entry.state, entry.timeline.functions
+        if then.declared != self.now.declared:
+            return False
+        before, after = then.digests, self.now.digests
+        if not all(after.get(uid) and after.get(uid) == before.get(uid) for uid in executed):
+            return False
+        touched = self._touched_since(then)
+        return touched is not None and touched.isdisjoint(executed)
+
+    def _touched_since(self, then: _State) -> frozenset[str] | None:
+        known = self._touched.get(id(then))
+        if known is None:
+            functions, before = self.program.functions, then.digests
+            device = [f for uid, f in functions.items() if f.space != "host" and f.digest != before.get(uid)]
+            touched = leading_to(device, self.program, self.files) if device else frozenset()
+            known = self._touched[id(then)] = (then, touched)
+        return known[1]
 
 
 def _internal(function: Function, sources: Mapping[str, bytes], error: Exception, consequence: str) -> Problem:
