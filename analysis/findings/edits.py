@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from stitchcuda.analysis.findings.finding import Edit, KernelInput, RuleInput
 from stitchcuda.analysis.findings.outline import outline
@@ -121,26 +122,32 @@ def loops_around(body: Body, span: Span) -> list[Loop]:
 
 def checked(body: Body, call: str, near: int) -> str:
     """A statement for an API call, wrapped the way the function's nearest other call is."""
-    best: tuple[int, str, str] | None = None
-    for match in _CHECKED.finditer(body.text):
+    nearest = min(_wraps(body.text), key=lambda wrap: abs(wrap[0] - near), default=None)
+    if nearest is None:
+        return f"{call};"
+    _, opening, closing = nearest
+    closing = re.sub(r'"[^"]*"', f'"{call[: call.index("(")]}"', closing, count=1)
+    return f"{opening}{call}{closing};"
+
+
+@lru_cache(maxsize=64)
+def _wraps(text: bytes) -> tuple[tuple[int, str, str], ...]:
+    """The wrapped calls of a function: where each starts, and what stands before and behind the call."""
+    found = []
+    for match in _CHECKED.finditer(text):
         word = match[1].rstrip(b"( \t").split(b"::")[-1]
         if word in _NOT_A_CHECK or word.startswith(b"cuda") or match[1].startswith(b"std::"):
             continue
-        if not _STARTS_A_STATEMENT.search(body.text[line_start(body.text, match.start()) : match.start()]):
+        if not _STARTS_A_STATEMENT.search(text[line_start(text, match.start()) : match.start()]):
             continue  # `Status st(cudaMalloc(...))`, `throw Error(cudaFree(p))`
-        inner = _closing(body.text, body.text.index(b"(", match.end()))
-        outer = _closing(body.text, body.text.index(b"(", match.start()))
+        inner = _closing(text, text.index(b"(", match.end()))
+        outer = _closing(text, text.index(b"(", match.start()))
         if inner is None or outer is None or inner >= outer:
             continue
-        suffix = body.text[inner + 1 : outer + 1].decode(errors="replace")
-        if "\n" in suffix:
-            continue
-        distance = abs(match.start() - near)
-        if best is None or distance < best[0]:
-            name = call[: call.index("(")]
-            suffix = re.sub(r'"[^"]*"', f'"{name}"', suffix, count=1)
-            best = (distance, match[1].decode(errors="replace"), suffix)
-    return f"{best[1]}{call}{best[2]};" if best is not None else f"{call};"
+        suffix = text[inner + 1 : outer + 1].decode(errors="replace")
+        if "\n" not in suffix:
+            found.append((match.start(), match[1].decode(errors="replace"), suffix))
+    return tuple(found)
 
 
 def before(body: Body, statement: Span, lines: list[str]) -> Edit:
