@@ -49,21 +49,16 @@ class Redactor:
         for kind, pattern in _PATTERNS:
             text = pattern.sub(lambda m, kind=kind: self._replace(m, kind, removed), text)  # type: ignore[misc]
         text = _ASSIGNED.sub(lambda m: self._assigned(m, removed), text)
-        return Cleaned(self._without_values(text, removed), dict(removed))
+        return Cleaned(text, dict(removed))
 
     def text(self, text: str) -> str:
         return self.clean(text).text
 
     def _without_values(self, text: str, removed: Counter[str]) -> str:
-        for _ in range(3):  # what is left on both sides of a value can make one
-            found = False
-            for value in self._values:
-                if value in text:
-                    found = True
-                    removed["value of a secret variable"] += text.count(value)
-                    text = text.replace(value, self._placeholder + "\n" * value.count("\n"))
-            if not found:
-                break
+        for value in self._values:
+            if value in text:
+                removed["value of a secret variable"] += text.count(value)
+                text = text.replace(value, self._placeholder + "\n" * value.count("\n"))
         return text
 
     def _replace(self, match: re.Match[str], kind: str, removed: Counter[str]) -> str:

@@ -51,18 +51,23 @@ def events(pieces: Sequence[bytes]) -> list[bytes]:
     return found + list(reader.end())
 
 
+lines = st.binary(max_size=12).filter(lambda b: b"\n" not in b and b"\r" not in b)
+
+
 @given(
-    st.lists(st.binary(max_size=12).filter(lambda b: b"\n" not in b and b"\r" not in b), max_size=5),
+    st.lists(st.lists(lines, min_size=1, max_size=3), max_size=4),
     st.sampled_from([b"\n", b"\r\n", b"\r"]),
-    st.lists(st.integers(0, 200), max_size=8),
+    st.lists(st.integers(0, 200), max_size=20),
     st.booleans(),
 )
-def test_streams_may_be_cut_anywhere(datas: list[bytes], end: bytes, cuts: list[int], closed: bool) -> None:
-    stream = b"".join(b": a comment" + end + b"event: x" + end + b"data: " + d + end + end for d in datas)
+def test_streams_may_be_cut_anywhere(datas: list[list[bytes]], end: bytes, cuts: list[int], closed: bool) -> None:
+    stream = b"".join(
+        b": a comment" + end + b"event: x" + end + b"".join(b"data: " + d + end for d in event) + end for event in datas
+    )
     stream = stream if closed else stream[: len(stream) - len(end)]
     places = sorted({min(c, len(stream)) for c in cuts} | {0, len(stream)})
-    pieces = [stream[a:b] for a, b in pairwise(places)]
-    assert events(pieces) == datas
+    assert events([stream[a:b] for a, b in pairwise(places)]) == [b"\n".join(event) for event in datas]
+    assert events([stream[k : k + 1] for k in range(len(stream))]) == [b"\n".join(event) for event in datas]
 
 
 def test_lines_of_one_event_belong_together() -> None:
