@@ -38,7 +38,7 @@ def gaps(given: KernelInput, *, warp: bool) -> list[Gap]:
 
     A kernel that several launches run with different shapes has the gaps of all. When no launch tells the shape, only
     what every shape shows counts."""
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     found: dict[tuple[Site, Site], Gap] = {}
     counts: dict[tuple[Site, Site], int] = {}
     for trace in traces.traces:

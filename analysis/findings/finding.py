@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from stitchcuda.analysis.findings.suppressions import Suppression
+from stitchcuda.analysis.kernel.trace import MAX_GUESSES
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Program, Site
 
@@ -113,6 +114,7 @@ class KernelInput:
     kernel: str  # uid of a function with space "global" and a body
     program: Program
     sources: Mapping[str, bytes]
+    guesses: int = MAX_GUESSES  # shapes of its block that it is followed with when no launch tells them
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,9 +55,14 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
     if reached is not None:
         nothing = EntryFindings((), frozenset())
         return KernelFindings(nothing, function.digest, declared, None, None, reached.functions, reached.lookups)
-    given = KernelInput(kernel, program, sources)
+    # what one guess does not show needs no other: only what all show is told
+    given = KernelInput(kernel, program, sources, guesses=1)
     found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
-    walked = kernel_traces(program, kernel, sources)
+    walked = kernel_traces(program, kernel, sources, given.guesses)
+    if not walked.fixed and (found or not walked.typical):
+        given = KernelInput(kernel, program, sources)
+        found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
+        walked = kernel_traces(program, kernel, sources)
     functions = {pair for trace in walked.traces for pair in trace.functions}
     lookups = {pair for trace in walked.traces for pair in trace.lookups}
     return KernelFindings(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from math import gcd
+from typing import NamedTuple
 
 from stitchcuda.analysis.kernel.lanes import (
     ONE,
@@ -14,6 +15,7 @@ from stitchcuda.analysis.kernel.lanes import (
     Form,
     Monomial,
     form,
+    mask_where,
     number,
     pairwise,
     symbol,
@@ -25,13 +27,26 @@ LOADED = "~@"  # of one that each lane has loaded for itself: it may be any numb
 COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
 
 
+class Step(NamedTuple):
+    """Something that is not a sum or product: a comparison of `left` with zero ("<" or "=="), with the lanes in which it
+    surely holds and surely does not, or an operator with its operands."""
+
+    what: str
+    left: Form
+    right: Form = ZERO
+    yes: int = 0
+    no: int = 0
+
+
 class Arithmetic:
     """`width` is the number of lanes."""
 
     def __init__(self, width: int) -> None:
+        self.trail: list[Step] | None = None  # where it is kept what was decided and computed
         self.width = width
         self.full = (1 << width) - 1
         self._opaque: dict[tuple[str, Form, Form], Form] = {}
+        self._signs: dict[Form, tuple[int, int]] = {}
         self._fresh = 0
 
     def fresh(self, prefix: str) -> Form:
@@ -70,6 +85,8 @@ class Arithmetic:
             case "*":
                 product = a * b
                 return product if product is not None else self.opaque("*", a, b)
+        if self.trail is not None:
+            self.trail.append(Step(op, a, b))
         x, y = a.exact, b.exact
         if x is not None and y is not None:
             done = _exact(op, x, y)
@@ -104,6 +121,8 @@ class Arithmetic:
         return form({m: _over(c, k) for m, c in whole.items()}) + _number(_over(left.exact, k))
 
     def least_and_most(self, op: str, a: Form, b: Form) -> Form:
+        if self.trail is not None:
+            self.trail.append(Step(op, a, b))
         x, y = a.exact, b.exact
         if x is not None and y is not None:
             return _number(pairwise(min if op == "min" else max, x, y))
@@ -111,29 +130,42 @@ class Arithmetic:
 
     def sign(self, value: Form) -> tuple[int, int]:
         """The lanes in which it is certainly >= 0, and those in which it is certainly < 0."""
-        value = _grounded(value)
-        exact = value.exact
-        if isinstance(exact, int):
-            return (self.full, 0) if exact >= 0 else (0, self.full)
-        plus = minus = 0
-        open_lanes = bad = 0
+        known = self._signs.get(value)
+        if known is None:
+            known = self._signs[value] = self._sign(_grounded(value))
+        return known
+
+    def _sign(self, value: Form) -> tuple[int, int]:
+        if not value.terms:
+            return self.full, 0
+        # in each lane: whether a term may be less than zero, and whether one may be more
+        constant: Coefficient = 0
+        symbolic: list[Coefficient] = []
+        bad = 0
         for mono, c in value.terms:
-            if mono and not all(s.startswith(_NONNEGATIVE) for s in mono):
+            if not mono:
+                constant = c
+                continue
+            symbolic.append(c)
+            if not all(s.startswith(_NONNEGATIVE) for s in mono):
                 bad |= self._nonzero(c)
         if bad == self.full:
             return 0, 0
-        for lane in range(self.width):
-            bit = 1 << lane
-            if bad & bit:
-                open_lanes |= bit
-                continue
-            coefficients = [c if isinstance(c, int) else c[lane] for _, c in value.terms]
-            constant = next((c if isinstance(c, int) else c[lane] for m, c in value.terms if not m), 0)
-            if all(c >= 0 for c in coefficients):
-                plus |= bit
-            elif constant < 0 and all(c <= 0 for c in coefficients):
-                minus |= bit
-        return plus, minus
+        plus = self._at_least_zero(constant)
+        minus = self.full & ~plus
+        for c in symbolic:
+            plus &= self._at_least_zero(c)
+            minus &= self._at_least_zero(-c if isinstance(c, int) else tuple(map(operator.neg, c)))
+        return plus & ~bad, minus & ~bad
+
+    def _at_least_zero(self, c: Coefficient) -> int:
+        if isinstance(c, int):
+            return self.full if c >= 0 else 0
+        if min(c) >= 0:
+            return self.full
+        if max(c) < 0:
+            return 0
+        return int("".join(["1" if x >= 0 else "0" for x in reversed(c)]), 2)
 
     def zero(self, value: Form) -> tuple[int, int]:
         """The lanes in which it is certainly 0, and those in which it certainly is not."""
@@ -158,13 +190,7 @@ class Arithmetic:
         return self.full & ~symbolic & ~nonzero, apart
 
     def _nonzero(self, c: Coefficient) -> int:
-        if isinstance(c, int):
-            return self.full if c else 0
-        mask = 0
-        for lane, x in enumerate(c):
-            if x:
-                mask |= 1 << lane
-        return mask
+        return mask_where(c, self.width)
 
 
 def _grounded(value: Form) -> Form:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints, Owners, crossing, merge
@@ -62,6 +63,7 @@ class _Contents:
     updated: Owners = field(default_factory=dict)  # by atomics
     read: Owners = field(default_factory=dict)
     seen: dict[Cell, _Seen] = field(default_factory=dict)
+    sites: dict[Site, set[Mode]] = field(default_factory=dict)
 
     def shared(self, owners: Owners, mode: Mode) -> set[Cell]:
         """The cells of an access that other lanes have touched, in a way that asks for order."""
@@ -74,6 +76,7 @@ class _Contents:
 
     def add(self, access: Access, footprint: Footprint) -> None:
         self.log.append((access, footprint))
+        self.sites.setdefault(access.site, set()).add(access.mode)
         table = self.updated if access.mode is Mode.ATOMIC else self.read if access.mode is Mode.READ else self.written
         merge(table, footprint.owners)
 
@@ -81,12 +84,14 @@ class _Contents:
         seen = self.seen.get(cell)
         if seen is None:
             seen = self.seen[cell] = _Seen()
-        for access, footprint in self.log[seen.known :]:
+        log = self.log
+        for position in range(seen.known, len(log)):
+            access, footprint = log[position]
             if cell in footprint.owners:
                 kept = seen.reads if access.mode is Mode.READ else seen.writes
                 for lane in footprint.lanes_at(cell):
                     _keep(kept, access, lane)
-        seen.known = len(self.log)
+        seen.known = len(log)
         return seen
 
 
@@ -148,6 +153,7 @@ class _Search:
         self.found: list[_Best] = []
         self.repeated: set[tuple[Site, Form, int]] = set()
         self.pending: list[Access] = []
+        self.contradictions: Contradictions = {}
 
     def run(self) -> list[Conflict]:
         commits = 0
@@ -215,9 +221,10 @@ class _Search:
         if contents is None:
             contents = self.memory[buffer] = _Contents()
         footprint = self.footprints.of(event)
-        meeting = contents.shared(footprint.owners, mode)
-        if meeting:
-            self._meet(event, footprint, contents, meeting)
+        if not self._settled(event, contents):
+            meeting = contents.shared(footprint.owners, mode)
+            if meeting:
+                self._meet(event, footprint, contents, meeting)
         if mode is not Mode.ASYNC_WRITE:
             contents.add(event, footprint)
         for earlier in self.loose.get(buffer, ()):
@@ -226,20 +233,37 @@ class _Search:
 
     def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: set[Cell]) -> None:
         pairs: dict[int, _Pair] = {}
+        kept: dict[Cell, list[tuple[Access, int]]] = {}
         reading = event.mode is Mode.READ
         for cell, lane in zip(footprint.cells, footprint.lanes, strict=True):
             if cell not in cells:
                 continue
-            seen = contents.at(cell)
-            for kept in (seen.writes,) if reading else (seen.writes, seen.reads):
-                for earlier, other in kept:
-                    if other == lane:
-                        continue
-                    pair = pairs.get(earlier.at)
-                    if pair is None:
-                        pair = pairs[earlier.at] = self._pair(earlier, event)
-                    if not pair.done:
-                        self._met(pair, earlier, event, other, lane, sure=True)
+            before = kept.get(cell)
+            if before is None:
+                seen = contents.at(cell)
+                before = kept[cell] = seen.writes if reading else seen.writes + seen.reads
+            for earlier, other in before:
+                if other == lane:
+                    continue
+                pair = pairs.get(earlier.at)
+                if pair is None:
+                    pair = pairs[earlier.at] = self._pair(earlier, event)
+                if not pair.done:
+                    self._met(pair, earlier, event, other, lane, sure=True)
+
+    def _settled(self, event: Access, contents: _Contents) -> bool:
+        """Nothing more is to be learnt about this place and those that have touched the array."""
+        best = self.best.get((event.site, event.mode))
+        if best is None:
+            return False
+        for site, modes in contents.sites.items():
+            if event.mode in modes and len(modes) == 1 and event.mode is not Mode.WRITE:
+                continue  # reads and reads, updates and updates
+            known = best.get(site)
+            found = known.conflict if known is not None else None
+            if found is None or found.barred or found.warp_only or not found.sure:
+                return False
+        return True
 
     def _one_loose(self, earlier: Access, later: Access) -> None:
         """An index that is loaded may be any: it meets what other lanes did to the array since the last barrier."""
@@ -309,19 +333,21 @@ class _Search:
 
     def _apart(self, earlier: Access, later: Access) -> bool | None:
         """None: the paths exclude each other, or a barrier stands between them. Else whether one may stand there."""
-        if exclusive(earlier.guards, later.guards):
+        if exclusive(earlier.guards, later.guards, self.contradictions):
             return None
-        return apart(self.barriers, earlier, later)
+        return apart(self.barriers, earlier, later, self.contradictions)
 
 
-def apart(barriers: Sequence[Barrier], earlier: Access, later: Access) -> bool | None:
+def apart(
+    barriers: Sequence[Barrier], earlier: Access, later: Access, known: Contradictions | None = None
+) -> bool | None:
     """None: one of these barriers, which are in order, stands between two accesses. Else whether one may stand there."""
     barred = False
     for barrier in reversed(barriers):
         if barrier.at <= earlier.at:  # one that was put in has the number of what follows it
             break
         if barrier.at <= later.at:
-            answer = _stands(barrier, earlier, later)
+            answer = _stands(barrier, earlier, later, known)
             if answer is True:
                 return None
             barred = barred or answer is None
@@ -335,18 +361,29 @@ def completed(access: Access, wait: Barrier, commits: int) -> bool:
     return access.group < commits - wait.pending
 
 
-def exclusive(a: Sequence[Guard], b: Sequence[Guard]) -> bool:
-    """No launch takes both paths."""
+Contradictions: TypeAlias = dict[tuple[int, int], bool]  # of guards, by what they are in memory
+
+
+def exclusive(a: Sequence[Guard], b: Sequence[Guard], known: Contradictions | None = None) -> bool:
+    """No launch takes both paths. `known` is kept by who asks often, and as long as the guards are."""
     taken = {g.key: g.holds for g in a}
     if any(taken.get(g.key, g.holds) != g.holds for g in b):
         return True
-    return any(
-        _contradict(first, second)
-        for first in a
-        if first.margin is not None and first.uniformity is Uniformity.BLOCK
-        for second in b
-        if second.margin is not None and second.uniformity is Uniformity.BLOCK
-    )
+    for first in a:
+        if first.margin is None or first.uniformity is not Uniformity.BLOCK:
+            continue
+        for second in b:
+            if second is first or second.margin is None or second.uniformity is not Uniformity.BLOCK:
+                continue
+            pair = (id(first), id(second))
+            answer = known.get(pair) if known is not None else None
+            if answer is None:
+                answer = _contradict(first, second)
+                if known is not None:
+                    known[pair] = answer
+            if answer:
+                return True
+    return False
 
 
 def _contradict(first: Guard, second: Guard) -> bool:
@@ -357,13 +394,13 @@ def _contradict(first: Guard, second: Guard) -> bool:
     return total is not None and total < 0
 
 
-def _stands(barrier: Barrier, earlier: Access, later: Access) -> bool | None:
+def _stands(barrier: Barrier, earlier: Access, later: Access, known: Contradictions | None) -> bool | None:
     """Whether a barrier is reached whenever both accesses are: True, never (False), or not known (None)."""
     given = (*earlier.guards, *later.guards)
     keys = {(g.key, g.holds) for g in given}
     if all((g.key, g.holds) in keys for g in barrier.guards):
         return True
-    return False if exclusive(barrier.guards, given) else None
+    return False if exclusive(barrier.guards, given, known) else None
 
 
 def _one_lane(earlier: Access, later: Access) -> tuple[Form, ...]:

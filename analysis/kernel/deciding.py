@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE, in_step
+from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE, Step, in_step
 from stitchcuda.analysis.kernel.lanes import ONE, Form, mask_where
 from stitchcuda.analysis.kernel.model import Guard, Uniformity
 from stitchcuda.analysis.kernel.state import BlockState
@@ -86,6 +86,8 @@ class Deciding(BlockState, ABC):
 
     def _partly(self, node: ir.Expr, margin: Form, yes: int, no: int, *, exact: bool) -> Decision:
         yes, no = yes & self.active, no & self.active
+        if self.math.trail is not None:
+            self.math.trail.append(Step("==" if exact else "<", margin, yes=yes, no=no))
         if yes | no == self.active:
             return Decision(yes, no)
         open_lanes = self.active & ~yes & ~no
@@ -121,6 +123,8 @@ class Deciding(BlockState, ABC):
             exact = value.number.exact
             if exact is not None:
                 yes = mask_where(exact, self.width) & self.active
+                if self.math.trail is not None:
+                    self.math.trail.append(Step("==", value.number, yes=self.active & ~yes, no=yes))
                 return Decision(yes, self.active & ~yes)
             same, other = self.math.zero(value.number)
             return self._partly(node, value.number, same, other, exact=True).negated()

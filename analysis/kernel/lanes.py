@@ -47,11 +47,15 @@ class Form:
     @property
     def unknown(self) -> bool:
         """It differs between lanes in an unknown way."""
-        return any(s[0] in "~^" for mono, _ in self.terms for s in mono)
+        for mono, _ in self.terms:
+            for s in mono:
+                if s[0] in "~^":
+                    return True
+        return False
 
     @property
     def symbols(self) -> frozenset[str]:
-        return frozenset(s for mono, _ in self.terms for s in mono)
+        return frozenset([s for mono, _ in self.terms for s in mono])
 
     def with_known(self, values: Mapping[str, int]) -> Form:
         """The same number with the values of some symbols put in."""
@@ -76,9 +80,14 @@ class Form:
     def same_on(self, lanes: int, group: int = 0) -> bool:
         """All of these lanes hold the same number (with `group`: all of each group of so many neighbours)."""
         for mono, c in self.terms:
-            if any(s[0] == "~" or s[0] == "^" and group != WARP for s in mono):
-                return False
+            for s in mono:
+                if s[0] == "~" or s[0] == "^" and group != WARP:
+                    return False
             if isinstance(c, int):
+                continue
+            if not group:
+                if len({c[lane] for lane in lanes_of(lanes)}) > 1:
+                    return False
                 continue
             seen: dict[int, int] = {}
             for lane in lanes_of(lanes):
@@ -126,7 +135,7 @@ class Form:
 
 def form(terms: Mapping[Monomial, Coefficient]) -> Form:
     out = []
-    for mono, c in sorted(terms.items()):
+    for mono, c in sorted(terms.items()) if len(terms) > 1 else terms.items():
         if not isinstance(c, int) and c.count(c[0]) == len(c):
             c = c[0]
         if c != 0:
@@ -213,8 +222,4 @@ def mask_where(values: Coefficient, width: int) -> int:
     """The lanes whose number is not zero."""
     if isinstance(values, int):
         return (1 << width) - 1 if values else 0
-    mask = 0
-    for k, value in enumerate(values):
-        if value:
-            mask |= 1 << k
-    return mask
+    return int("".join(["1" if value else "0" for value in reversed(values)]), 2)

@@ -99,6 +99,8 @@ class BlockState:
         self.outside = False
         self.left_early = False
         self.marks: list[Mark] = []
+        self.arrays: list[Cell] = []  # local ones, as they come
+        self.filled: list[Cell] = []  # those of which an element was named for the first time
         self.commits = 0
         self._steps = 0
         self._weight = 1 + self.width // 512
@@ -410,6 +412,7 @@ class BlockState:
         if at // size not in cell.elements:
             inner = Cell(replace(cell.type, dims=()), cell.value, cell.lanes)
             cell.elements[at // size] = inner
+            self.filled.append(cell)
         return cell.elements[at // size]
 
     def _smashed(self, cell: Cell) -> Value:
@@ -463,6 +466,7 @@ class BlockState:
                 made.value = Value(self.unknown_number(self.spread_of(owner.value), owner.value))
         if kind.dims:
             made.array, made.dims = True, self.dims(kind)
+            self.arrays.append(made)
         return made
 
     def field_type(self, owner: str, name: str) -> ir.TypeRef | None:

@@ -14,7 +14,8 @@ from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Program, Site, Span
 
 MAX_THREADS = 1024
-MAX_SHAPES = 3
+MAX_SHAPES = 3  # that launches tell
+MAX_GUESSES = 4  # when none does
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,18 +28,29 @@ class KernelTraces:
     fixed: bool
     launches: tuple[KernelLaunch, ...]
 
+    @property
+    def typical(self) -> bool:
+        """All traces are such that rules look at them."""
+        return not any(t.outside or t.broken or t.uses_locks for t in self.traces)
 
-def kernel_traces(program: Program, kernel: str, sources: Mapping[str, bytes]) -> KernelTraces:
-    """Computed once for a kernel of a program: its rules ask one after the other."""
+
+def kernel_traces(
+    program: Program, kernel: str, sources: Mapping[str, bytes], guesses: int = MAX_GUESSES
+) -> KernelTraces:
+    """Computed once for a kernel of a program: its rules ask one after the other. At most so many `guesses` are walked
+    when no launch tells the shape."""
     global _last
+    known = None
     if _last is not None and _last[0] is program and _last[1] == kernel:
-        return _last[2]
-    made = _traces(program, program.functions[kernel], sources)
-    _last = (program, kernel, made)
+        if _last[2] == guesses or _last[3].fixed:
+            return _last[3]
+        known = _last[3]
+    made = _traces(program, program.functions[kernel], sources, guesses, known)
+    _last = (program, kernel, guesses, made)
     return made
 
 
-_last: tuple[Program, str, KernelTraces] | None = None
+_last: tuple[Program, str, int, KernelTraces] | None = None
 
 
 def with_barriers(trace: KernelTrace, before: Collection[tuple[str, Span]]) -> KernelTrace:
@@ -68,13 +80,15 @@ def with_barriers(trace: KernelTrace, before: Collection[tuple[str, Span]]) -> K
     return replace(trace, events=(*events, *trace.events[done:]))
 
 
-def _traces(program: Program, function: Function, sources: Mapping[str, bytes]) -> KernelTraces:
-    launches = launches_of(program, function)
+def _traces(
+    program: Program, function: Function, sources: Mapping[str, bytes], guesses: int, known: KernelTraces | None
+) -> KernelTraces:
+    launches = known.launches if known is not None else launches_of(program, function)
     cases, fixed = _cases(program, function, launches)
     traces: list[KernelTrace] = []
-    for shape, binding in cases:
-        trace = _walked(program, function, sources, shape, binding, launches)
-        traces.append(trace)
+    for shape, binding in cases if fixed else cases[:guesses]:
+        trace = next((t for t in known.traces if t.block == shape), None) if known is not None else None
+        traces.append(trace or _walked(program, function, sources, shape, binding, launches))
         if not fixed and sum(not t.outside for t in traces) >= 2:
             break
     if not fixed:
@@ -172,7 +186,7 @@ def _guesses(program: Program, function: Function, binding: Binding) -> list[Blo
             sizes.append(tuple(dims))
     limit = constants.integer(function.launch_bounds[0]) if function.launch_bounds else None
     strides = list(_strides(function, constants, binding))
-    return list(dict.fromkeys(_shapes(axes, [*((s,) for s in strides), *sizes], limit)))[: MAX_SHAPES + 1]
+    return list(dict.fromkeys(_shapes(axes, [*((s,) for s in strides), *sizes], limit)))[:MAX_GUESSES]
 
 
 def _strides(function: Function, constants: Constants, binding: Binding) -> Iterator[int]:

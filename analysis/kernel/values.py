@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.lanes import Form, number, symbol
@@ -30,6 +31,7 @@ class Cell:
     array: bool = False
     dims: tuple[Form, ...] = ()
     parameter: str = ""  # a struct parameter: its members are parameters too, by this prefix
+    born: int = field(default_factory=count().__next__)  # in order of time
 
 
 @dataclass(frozen=True, slots=True)

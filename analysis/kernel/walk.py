@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from stitchcuda.analysis.kernel.arithmetic import LOADED
+from stitchcuda.analysis.kernel.arithmetic import LOADED, Step
 from stitchcuda.analysis.kernel.calls import Calls
 from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
-from stitchcuda.analysis.kernel.lanes import Form
-from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, BarrierKind, Guard, Uniformity
-from stitchcuda.analysis.kernel.state import Binding, Budget, Frame, is_volatile
+from stitchcuda.analysis.kernel.lanes import ONE, Form, number
+from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, Barrier, BarrierKind, Guard, Mask, Uniformity
+from stitchcuda.analysis.kernel.rounds import Course, Round, course, later, moved, stands
+from stitchcuda.analysis.kernel.state import EVENTS, NO_TYPE, Binding, Budget, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import (
     UNKNOWN,
     Cell,
@@ -140,6 +141,7 @@ class KernelWalk(Calls):
         cell = self.new_cell(type_)
         if type_.dims:
             cell.array, cell.dims = True, self.dims(type_)
+            self.arrays.append(cell)
         value = UNKNOWN
         if init is not None:
             if isinstance(init, ir.Construct) and not is_scalar(init.type) and init.type.name == node.type.name:
@@ -223,6 +225,11 @@ class KernelWalk(Calls):
         most = self._most_unknown(node)
         open_guard: Guard | None = None
         self.loops.append((site, 0))
+        history: list[Round] = []
+        watched, born = self._is_counted(node), self.new_cell(NO_TYPE).born
+        outermost = self.math.trail is None
+        if outermost:
+            self.math.trail = []
         try:
             while self.active:
                 self.loops[-1] = (site, rounds)
@@ -254,15 +261,22 @@ class KernelWalk(Calls):
                     self.active &= ~self.excluded(guards, standing)
                     if not self.active:
                         break
+                begun = self._begun()
                 self.statement(node.body)
                 self.active |= exits.continued
                 exits.continued = 0
                 if node.step is not None and self.active:
                     self.value(node.step)
                 rounds += 1
+                if watched and open_guard is None:
+                    history.append(self._round(log, begun))
+                    if len(history) > 1:
+                        rounds += self._left_out(node, log, history, born, ROUNDS + 1 - rounds)
                 if rounds > ROUNDS or open_guard is None and rounds > most and self._guarded_leave(added):
                     break
         finally:
+            if outermost:
+                self.math.trail = None
             self.loops.pop()
             self._log = outer_log
             if outer_log is not None:
@@ -276,6 +290,115 @@ class KernelWalk(Calls):
             for cell, value in log.items():
                 cell.value = self._blurred(value, cell.value, cell, open_guard)
         self.frame.scopes.pop()
+
+    def _is_counted(self, node: ir.Loop) -> bool:
+        """Its condition does nothing but compare numbers."""
+        return node.condition is not None and all(
+            isinstance(n, ir.Name | ir.Const | ir.Binary | ir.Unary | ir.Cast | ir.Member)
+            for n in ir.walk(node.condition)
+        )
+
+    def _begun(self) -> tuple[int, ...]:
+        return len(self.math.trail or ()), len(self.arrays), len(self.filled), len(self.events), len(self.marks)
+
+    def _round(self, log: dict[Cell, Value], begun: tuple[int, ...]) -> Round:
+        trail, arrays, filled, events, marks = begun
+        exits = self.frame.exits
+        return Round(
+            {cell: cell.value for cell in log},
+            (self.math.trail or [])[trail:],
+            self.active,
+            (exits.done, exits.broken, exits.continued),
+            self.events[events:],
+            self.marks[marks:],
+            len(self.guards),
+            not set(self.filled[filled:]).issubset(self.arrays[arrays:]),
+        )
+
+    def _left_out(self, node: ir.Loop, log: dict[Cell, Value], history: list[Round], begun: int, most: int) -> int:
+        """How many rounds are left out, at most so many: the variables are what they are after them."""
+        start = {**log, **history[-3].values} if len(history) > 2 else log
+        found, last = course(start, begun, history[-2], history[-1]), history[-1]
+        if found is None or node.condition is None or most < 1:
+            return 0
+        condition, trail = node.condition, len(self.math.trail or ())
+
+        def goes_on(count: int) -> bool:
+            """So many rounds take place."""
+            if not self._set(found, count - 1) or not all(self._alike(step, by, count) for step, by in found.margins):
+                return False
+            self.looping = True
+            decision = self.decide(condition)
+            self.looping = False
+            return decision.yes == self.active
+
+        low, high = 0, most + 1
+        if goes_on(1):
+            low = most if goes_on(most) else 1
+            while high - low > 1 and low < most:
+                middle = (low + high) // 2
+                low, high = (middle, high) if goes_on(middle) else (low, middle)
+        if not self._set(found, low):
+            low -= 1
+            self._set(found, max(0, low))
+        if self.math.trail is not None:
+            del self.math.trail[trail:]
+        if low < 1:
+            return 0
+        for cell, before, after in found.loose:
+            spread = wider(self.spread_of(before), self.spread_of(after))
+            cell.value = replace(after, number=self.unknown_number(spread, before, after))
+        self._write_down(found, last, low)
+        history.clear()
+        return low
+
+    def _set(self, found: Course, count: int) -> bool:
+        """Gives variables the values that they have so many rounds later."""
+        for cell, before, after in found.moving:
+            value = later(cell, before, after, count)
+            if value is None:
+                return False
+            cell.value = value
+        return True
+
+    def _write_down(self, found: Course, last: Round, count: int) -> None:
+        """The events of rounds that are not walked; where there is no room for all, of some from first to last."""
+        size = sum(stands(event) for event, _, _ in found.events)
+        shown = min(count, max(0, EVENTS * 3 // 4 - len(self.events)) // size) if size else 0
+        if not any(by.terms for event, by, _ in found.events if stands(event)):
+            shown = 0  # nothing new
+        commits = sum(isinstance(e, Barrier) and e.kind is BarrierKind.COMMIT for e, _, _ in found.events)
+        start = len(self.events) - len(last.events)
+        chosen = {1 + k * count // shown for k in range(shown)} | {count}
+        for rounds in sorted(chosen):
+            marks = iter(last.marks)
+            mark = next(marks, None)
+            for position, (event, by, value) in enumerate(found.events):
+                while mark is not None and mark.at - start <= position:
+                    self.marks.append(mark._replace(at=len(self.events)))
+                    mark = next(marks, None)
+                if rounds == count or stands(event):
+                    self.events.append(moved(event, len(self.events), by, value, rounds, commits))
+            while mark is not None:
+                self.marks.append(mark._replace(at=len(self.events)))
+                mark = next(marks, None)
+        self.commits += commits * count
+
+    def _alike(self, step: Step, by: Form, rounds: int) -> bool:
+        """The condition is decided the same way so many rounds later, and has been all the time."""
+        moved = by * number(rounds)
+        if moved is None:
+            return False
+        margin = step.left + moved
+        lanes = step.yes | step.no
+        first, last = self.math.sign(step.left), self.math.sign(margin)
+        if step.what == "==" and (step.yes or self._signs(step.left, lanes) != self._signs(margin, lanes)):
+            return False
+        return first[0] & lanes == last[0] & lanes and first[1] & lanes == last[1] & lanes
+
+    def _signs(self, value: Form, lanes: Mask) -> tuple[Mask, Mask]:
+        above, below = self.math.sign(value - ONE)[0] & lanes, self.math.sign(value)[1] & lanes
+        return above, below
 
     def _guarded_leave(self, added: int) -> bool:
         """Some lanes may have left this loop under a condition that is not known: it does not go on for ever."""

@@ -87,7 +87,7 @@ class _Fault:
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     conditions = Conditions(given.program)
     found = [_reported(given, conditions, traces, trace) for trace in traces.traces if not trace.broken]
     yield from agreed(traces, found)

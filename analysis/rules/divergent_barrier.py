@@ -67,7 +67,7 @@ CODE = "divergent-barrier"
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     best: dict[Site, Finding] = {}
     counts: dict[Site, int] = {}
     for trace in traces.traces:

@@ -61,7 +61,7 @@ CODE = "missing-async-wait"
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     found: dict[Site, tuple[Access, Access]] = {}
     counts: dict[Site, int] = {}
     broken = any(t.broken or t.uses_locks for t in traces.traces)

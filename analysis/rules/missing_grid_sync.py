@@ -77,7 +77,7 @@ _MOST = 60  # accesses that are compared
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     conditions = Conditions(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken and not t.uses_locks]
     yield from agreed(traces, found)

@@ -58,7 +58,7 @@ _MOST = 4  # of one kernel: one left out is seldom alone
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources).traces
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses).traces
     fenced = any(b.kind is BarrierKind.FENCE for trace in traces for b in trace.barriers)
     for gap in gaps(given, warp=True)[:_MOST]:
         # with fences or volatile between the steps of a warp, it was written to run in lock step

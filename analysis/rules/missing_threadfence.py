@@ -83,7 +83,7 @@ class _Publication:
 
 
 def check(given: KernelInput) -> Iterator[Finding]:
-    traces = kernel_traces(given.program, given.kernel, given.sources)
+    traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
     conditions = Conditions(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken]
     yield from agreed(traces, found)
