@@ -220,7 +220,8 @@ def _check_new(item: Item, previous: Item | None, known: Callable[[str], bool], 
     if not name.isidentifier() or known(name) or any("\0" in w for w in words):
         raise Strange("code outside functions changed here", item.start)
     typed = item.kind in _TYPES or item.kind == "template_declaration"
-    if typed and (_RUNS & set(words) or "[[" in words):
+    special = words[:3] == ("template", "<", ">") or (name in words[:-1] and words[words.index(name) + 1] == "<")
+    if typed and (_RUNS & set(words) or "[[" in words or special):
         raise Strange(f"`{name}` may do something by itself", item.start)
     if item.kind.startswith("preproc") and _HEADERS_READ.match(name):
         raise Strange(f"`{name}` may change what headers mean", item.start)

@@ -11,7 +11,8 @@ from stitchcuda.analysis.proof.model import ProofFinding
 
 # Headers of CUDA and of the standard library add names of their own only.
 _KNOWN = re.compile(
-    r"^<(cuda(_runtime(_api)?)?\.h|c?std(int|def|io|lib)(\.h)?|vector|array|string|memory|utility|limits|climits)>$"
+    r"^<(cuda(_runtime(_api)?|_pipeline(_primitives)?|_fp16|_bf16)?\.h|mma\.h|math_constants\.h|cooperative_groups(/\w+)?\.h"
+    r"|c?std(int|def|io|lib)(\.h)?|vector|array|string|memory|utility|limits|climits)>$"
 )
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _PLACE = re.compile(rb"\b(__LINE__|__COUNTER__|source_location)\b")
@@ -38,7 +39,7 @@ def _harmless(both: Correspondence, path: str, written: str) -> bool:
     suffix = written.strip('"').rsplit("/", 1)[-1]
     if not any(p.rsplit("/", 1)[-1] == suffix for p in both.after.program.visible.get(path, frozenset())):
         return False
-    words = {w.decode() for w in _WORD.findall(both.before.sources[path])}
+    words = {w.decode() for w in _WORD.findall(both.before.sources.get(path, b""))}
     for header in brought:
         module = both.after.program.modules.get(header)
         if module is None:
