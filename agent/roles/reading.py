@@ -19,7 +19,8 @@ T = TypeVar("T")
 MOST = 1_000_000  # characters of a reply
 DEEPEST = 40  # objects and lists inside each other
 _TRIES = 200  # places at which an object may begin
-_BLANK = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|/\*.*?\*/|#[^\n]*)*", re.DOTALL)
+_BLANK = re.compile(r"(?:[\s\ufeff]+|//[^\n]*|#[^\n]*)*")
+_COMMENT = 10_000  # characters of a comment between /* and */
 _NUMBER = re.compile(r"-?(?:0|[1-9]\d{0,99})(?:\.\d{1,99})?(?:[eE][+-]?\d{1,3})?(?![\w.])")
 _WORD = re.compile(r"[A-Za-z_]\w{0,30}")
 _PLAIN = re.compile(r'[^"\\]+')
@@ -149,8 +150,14 @@ class _Parser:
         raise NotJson(f"{first!r} begins no JSON value", at)
 
     def _blank(self, at: int) -> int:
-        match = _BLANK.match(self.text, at)
-        return match.end() if match else at
+        """Past blanks and comments."""
+        while True:
+            match = _BLANK.match(self.text, at)
+            at = match.end() if match else at
+            end = self.text.find("*/", at + 2, at + _COMMENT) if self.text.startswith("/*", at) else -1
+            if end < 0:
+                return at
+            at = end + 2
 
     def _next(self, at: int, closing: str) -> tuple[bool, int]:
         """Past a comma; True when the object or list ends here."""

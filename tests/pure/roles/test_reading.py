@@ -131,7 +131,7 @@ JSON = st.recursive(
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.text('abc{}"\\/', max_size=4), JSON, max_size=4), st.booleans(), st.sampled_from([None, 2]))
 def test_all_json_objects_are_read_as_they_are(value: dict[str, Any], ascii: bool, indent: int | None) -> None:
     text = json.dumps(value, ensure_ascii=ascii, indent=indent)

@@ -162,7 +162,7 @@ def test_of_a_long_file_only_the_functions_in_scope_are_shown() -> None:
     assert (
         "__global__ void shift" in user and "void run(" in user and "filler7" not in user and "are not shown]" in user
     )
-    brief = brief_of({"main.cu": MAIN + filler * 8})
+    brief = brief_of({"main.cu": MAIN + b"// " + b"x" * 170_000 + b"\n"})
     ask = coder.ask(brief, SHIPPED, PLAN)
     assert len(said(ask, Speaker.USER)) < 20_000 and ask.files == () and "too long" in said(ask, Speaker.USER)
 
