@@ -6,12 +6,16 @@ import { findServer } from "./server";
 
 const LANGUAGES = ["cuda", "cuda-cpp", "cpp", "c", "python"];
 
+const MODEL_KEY = "stitchcuda.modelKey";
+
 let client: LanguageClient | undefined;
+let secrets: vscode.SecretStorage;
 let log: vscode.LogOutputChannel;
 let restarting: Promise<void> = Promise.resolve();
 
 export async function activate(context: vscode.ExtensionContext): Promise<void> {
   log = vscode.window.createOutputChannel("stitchcuda", { log: true });
+  secrets = context.secrets;
   const graph = new GraphView(() => client);
   context.subscriptions.push(
     log,
@@ -22,6 +26,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
       graph.show(typeof uri === "string" ? uri : undefined, typeof name === "string" ? name : undefined),
     ),
     vscode.commands.registerCommand("stitchcuda.stitchProgram", stitch),
+    vscode.commands.registerCommand("stitchcuda.setModelKey", setModelKey),
     vscode.commands.registerCommand("stitchcuda.validateProgram", () => runOnProgram("stitchcuda.validate")),
     vscode.workspace.onDidGrantWorkspaceTrust(restart),
     vscode.workspace.onDidChangeConfiguration((change) => {
@@ -62,7 +67,10 @@ async function start(): Promise<void> {
     } // a C or Python file alone is no reason to interrupt anybody
     return;
   }
-  const server: Executable = { command, args: ["lsp", "--stdio"] };
+  // In the environment rather than in a request: requests are written to the log when they are traced.
+  const key = vscode.workspace.isTrusted ? await secrets.get(MODEL_KEY) : undefined;
+  const options = key ? { env: { ...process.env, STITCHCUDA_LLM_KEY: key } } : undefined;
+  const server: Executable = { command, args: ["lsp", "--stdio"], options };
   const starting = new LanguageClient("stitchcuda", "stitchcuda", server, {
     documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
     initializationOptions: { commands: ["stitchcuda.showGraph"], trusted: vscode.workspace.isTrusted },
@@ -86,6 +94,19 @@ async function stitch(): Promise<void> {
   });
   if (intent !== undefined) {
     await runOnProgram("stitchcuda.stitch", intent);
+  }
+}
+
+async function setModelKey(): Promise<void> {
+  const key = await vscode.window.showInputBox({
+    title: "Key of the Language Model",
+    prompt: "Kept in the secret storage of VS Code, for trusted workspaces. Empty: the key is forgotten",
+    password: true,
+    ignoreFocusOut: true,
+  });
+  if (key !== undefined) {
+    await (key ? secrets.store(MODEL_KEY, key) : secrets.delete(MODEL_KEY));
+    await restart();
   }
 }
 
