@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -136,17 +137,16 @@ class _Run:
             self._history.append(Attempt(self._plan.summary, "given up", self._feedback))
 
     def _say(self, state: State) -> None:
-        named = state.phase.value if state.phase is not Phase.CODE else "code"
         again = " again" if state.retry else ""
         spent = self._parts.spent()
-        sentence = f"asking the model ({named}{again}), round {state.round + 1} of {state.limit}"
+        sentence = f"asking the model ({state.phase.value}{again}), round {state.round + 1} of {state.limit}"
         sentence += f", so far {spent}" if spent else ""
         self._parts.listener.step("ask", sentence, {"phase": state.phase.value, "round": state.round + 1})
 
     def _asked(self, state: State) -> _Step:
         standing = self._draft if state.phase in machine.REPAIRING and self._draft else self.at
         brief = self._brief(standing)
-        if state.retry and self._last is not None:
+        if self._last is not None and (state.retry or (state.whole and not self._whole)):
             ask = conversation.again(*self._last, self._feedback)
         else:
             ask = self._ask(state, brief)
@@ -247,7 +247,8 @@ class _Run:
         self._draft = self._standing(candidate.units, candidate.verdict)
         final = candidate
         if equal_results(candidate.verdict):
-            final = self._with_rules(candidate)
+            with suppress(Cancelled):  # what is known of it by then is not lost
+                final = self._with_rules(candidate)
         detail: dict[str, Any] = {"version": final.version.digest, "units": list(final.units)}
         if final.verdict.state is not VerdictState.ACCEPTED:
             shown = shown_by(final.verdict)
@@ -327,8 +328,10 @@ class _Run:
         self.units, self.base = units, dict(base)
         proposed = self._listen()
         search = Search(start.baseline, proposed, parts.judge, parts.listener, parts.stopped)
-        kept = search.settle(tuple(u for u in units if u.id in candidate.units), units[before:])
-        self.judged += search.judged
+        try:
+            kept = search.settle(tuple(u for u in units if u.id in candidate.units), units[before:])
+        finally:
+            self.judged += search.judged
         self._known |= changes_of(self.base, units, {u.id for u in units[before:]} - {u.id for u in kept})
         chosen = tuple(u.id for u in kept)
         better = next((c for c in search.judged if c.units == chosen), None)

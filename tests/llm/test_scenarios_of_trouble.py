@@ -438,3 +438,26 @@ def test_a_contract_that_the_rules_meet_needs_no_model(stage: Stage) -> None:
     played = stage.play((), intent="latency under 9.9 ms")
     assert played.done.result.stopped is Stop.CONTRACT_MET and not played.endpoint.all_requests
     assert played.done.value["model"]["rounds"] == 0
+
+
+def test_what_is_accepted_stays_when_the_rules_on_top_of_it_are_cut_short(stage: Stage) -> None:
+    """The model's version was judged; the one with what the rules add was not."""
+    write_program(stage.root, {"main.cu": PROGRAM["main.cu"].replace("wait();", "wait(); // needed")})
+    hub, cancelled = ScriptedHub(), Cancelling(after=0.0)
+
+    def on_step(kind: str) -> None:
+        if kind == "proved":
+            cancelled.arm()
+
+    free = replace("wait(); // needed\n", "wait();\n    // speed 1.5\n", "main.cu")
+    played = stage.play((plan(), code(free)), hub=hub, cancelled=cancelled, on_step=on_step)
+    assert played.events == ["planned", "written", "faster", "halted"]
+    best = played.done.result.best
+    assert best is not None and best.speedup is not None and best.speedup[1].middle > 1.5
+
+
+def test_edits_without_a_place_are_told_why_again_where_no_function_can_be_asked_for(stage: Stage) -> None:
+    taken = code(create("kernels.cuh", "#pragma once\n"))
+    played = stage.play((plan(), taken, taken, code(mark(FASTER)), nothing_left()))
+    assert played.events == ["planned", "unplaced", "unplaced", "written", "faster", "planned"]
+    assert played.asked(3).count("kernels.cuh") > played.asked(1).count("kernels.cuh")
