@@ -31,7 +31,7 @@ from stitchcuda.gpu_validate.limits import limits_of
 from stitchcuda.gpu_validate.observe.contents import kinds
 from stitchcuda.gpu_validate.observe.exchanges import Exchange, exchanges_of
 from stitchcuda.gpu_validate.observe.shown import Shown
-from stitchcuda.gpu_validate.observe.work import same_launches
+from stitchcuda.gpu_validate.observe.work import new_shapes
 from stitchcuda.gpu_validate.primary import primary_of
 from stitchcuda.gpu_validate.removal import remove_if_possible
 from stitchcuda.gpu_validate.runs import Cancelled, Case, Room, cases
@@ -390,7 +390,7 @@ class _Judgement:
             hub.project,
             hub.options.sanitizer,
             hub.first_case,
-            self._same_launches(before),
+            self._new_shapes(before),
             scratch=hub.scratch,
             cancelled=hub.cancelled,
         )
@@ -404,10 +404,10 @@ class _Judgement:
         new, told = (tuple(map(self._as_given, findings)) for findings in (found.new, found.told))
         return replace(found, new=new, told=told)
 
-    def _same_launches(self, before: Built) -> bool | None:
+    def _new_shapes(self, before: Built) -> frozenset[str] | None:
         one = self._hub.results(before).full
         other = self._equivalence.full if self._equivalence else None
-        return None if one is None or other is None else same_launches(one, other)
+        return None if one is None or other is None else new_shapes(one, other)
 
     def _faster(self) -> GateResult:
         before, after = self._need_runs()

@@ -46,7 +46,7 @@ def real_tools(nvcc: str = "") -> Tools:
         project: Project,
         tools: tuple[str, ...],
         case: Case,
-        same_launches: bool | None,
+        new_shapes: frozenset[str] | None,
         *,
         scratch: Path,
         cancelled: Callable[[], bool],
@@ -54,7 +54,7 @@ def real_tools(nvcc: str = "") -> Tools:
         if scratch not in checks:  # one for a hub: it keeps what it found of the original
             compiler, _ = find_nvcc(nvcc)
             checks[scratch] = MemoryCheck(find_sanitizer(compiler.root if compiler else None), scratch, cancelled)
-        return checks[scratch](builder, baseline, candidate, project, tools, case, same_launches)
+        return checks[scratch](builder, baseline, candidate, project, tools, case, new_shapes)
 
     return Tools(
         analyse=analyse,

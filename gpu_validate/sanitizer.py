@@ -70,14 +70,19 @@ class Checked:
 
 
 def check(
-    sanitizer: Path, tool: str, command: Sequence[str], file: Path, run: Callable[[Sequence[str]], Ended]
+    sanitizer: Path,
+    tool: str,
+    command: Sequence[str],
+    file: Path,
+    run: Callable[[Sequence[str]], Ended],
+    only: Sequence[str] = (),
 ) -> Checked:
-    """Runs `command` under a tool with `run`; `file` is where the tool writes."""
+    """Runs `command` under a tool with `run`; `file` is where the tool writes, `only` are options that choose launches."""
     file.unlink(missing_ok=True)
     options = OPTIONS.get(tool, ())
     ended = run(
         [
-            str(sanitizer), "--tool", tool, *options, "--check-exit-code", "no", "--error-exitcode", str(FOUND),
+            str(sanitizer), "--tool", tool, *options, *only, "--check-exit-code", "no", "--error-exitcode", str(FOUND),
             "--print-limit", str(MOST), "--num-callers-host", FRAMES, "--strip-paths", "no", "--xml", "--save", str(file), *command,
         ]
     )  # fmt: skip

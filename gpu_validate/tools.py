@@ -27,8 +27,8 @@ class Builds(Protocol):
 
 
 class MemoryGate(Protocol):
-    """G4: what the sanitizer reports of the candidate and not of the original (`gates.g4_memory.MemoryCheck`). `same_launches`:
-    whether both were seen to launch the same kernels alike, None when that is not known."""
+    """G4: what the sanitizer reports of the candidate and not of the original (`gates.g4_memory.MemoryCheck`). `new_shapes`:
+    the kernels that the candidate was seen to launch otherwise, None when that is not known."""
 
     def __call__(
         self,
@@ -38,7 +38,7 @@ class MemoryGate(Protocol):
         project: Project,
         tools: tuple[str, ...],
         case: Case,
-        same_launches: bool | None,
+        new_shapes: frozenset[str] | None,
         *,
         scratch: Path,
         cancelled: Callable[[], bool],

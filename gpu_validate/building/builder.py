@@ -200,6 +200,7 @@ class Builder:
             warnings=warnings(said),
             resources=_with_spills(product, read_spills(transcript.text), original),
             device_code=product.device_code,
+            device_functions=product.device_functions,
             compiles_at_run_time=product.compiles_at_run_time,
             program_digest=product.program_digest,
             log=log,

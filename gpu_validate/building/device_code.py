@@ -44,10 +44,11 @@ class UnknownLayout(Exception):
 @dataclass(frozen=True)
 class DeviceCode:
     """`digest` is "" when there is no device code. `kernels` are those of `arch`, by mangled name (internal linkage: with
-    the file's hash taken out). `archs` are those with machine code, `ptx` those with PTX."""
+    the file's hash taken out), `functions` names the code there that is no kernel's own. `archs` are those with machine code, `ptx` those with PTX."""
 
     digest: str
     kernels: dict[str, Resources]
+    functions: str
     archs: frozenset[int]
     ptx: frozenset[int]
     compiles_at_run_time: bool
@@ -79,7 +80,9 @@ def read_device_code(programs: dict[str, bytes], arch: int | None) -> DeviceCode
     listed = arch if arch in images else max(images, default=None)
     kernels = {k: r for image in images.get(listed, []) for k, r in _kernels(image)} if listed is not None else {}
     digest = hashlib.blake2b(b"".join(sorted(parts)), digest_size=16).hexdigest() if parts else ""
-    return DeviceCode(digest, kernels, frozenset(images), frozenset(ptx), at_run_time)
+    functions = [part for image in images.get(listed, []) for part in _functions(image)] if listed is not None else []
+    called = hashlib.blake2b(b"".join(sorted(functions)), digest_size=8).hexdigest()
+    return DeviceCode(digest, kernels, called, frozenset(images), frozenset(ptx), at_run_time)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,14 @@ def _kernels(image: Elf) -> Iterator[tuple[str, Resources]]:
                 code,
             ),
         )
+
+
+def _functions(image: Elf) -> Iterator[bytes]:
+    """The code of functions that kernels call and that stand by themselves."""
+    infos = {s.name.removeprefix(".nv.info") for s in image.sections if s.name.startswith(".nv.info.")}
+    for section in image.sections:
+        if section.name.startswith(".text.") and section.name.removeprefix(".text") not in infos:
+            yield hashlib.blake2b(_section_content(image, section), digest_size=16).digest()
 
 
 def _attributes(image: Elf) -> tuple[dict[int, int], dict[int, int]]:

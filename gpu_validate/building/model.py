@@ -84,6 +84,7 @@ class Built:
     warnings: tuple[Diagnostic, ...] = ()
     resources: Mapping[str, Resources] = field(default_factory=dict)  # by kernel
     device_code: str = ""
+    device_functions: str = ""  # names the device code that is no kernel's own
     compiles_at_run_time: bool = False
     program_digest: str = ""  # of the program file
     log: Path | None = None

@@ -28,6 +28,7 @@ class Product:
     program_digest: str = ""
     notes: tuple[str, ...] = ()
     problem: str = ""
+    device_functions: str = ""
 
 
 def find_program(plan: BuildPlan, folder: Path, place: Path) -> Path | str:
@@ -103,7 +104,7 @@ def read_product(place: Path, program: Path, arch: str) -> Product:
             )
     shown = demangle(list(code.kernels))
     kernels = tuple((name, shown[name], resources) for name, resources in sorted(code.kernels.items()))
-    return Product(code.digest, kernels, code.compiles_at_run_time, digest)
+    return Product(code.digest, kernels, code.compiles_at_run_time, digest, device_functions=code.functions)
 
 
 def scripts_product(place: Path) -> Product:

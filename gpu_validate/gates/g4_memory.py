@@ -1,8 +1,8 @@
 """G4: does compute-sanitizer report anything of the version that it does not report of the original?
 
 Each tool runs on both. A report that the original gives as well is told and not held against the version. racecheck and
-synccheck look at nothing but kernels: when the versions' device code is the same and they launch it alike, they are not run
-again, and the evidence says so.
+synccheck look at nothing but kernels, and may take hundreds of times the program's own time: they look at the kernels whose code
+or launches differ, at the first launches of them, and the evidence says so. When none differ they are not run.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.model import Built
+from stitchcuda.gpu_validate.gates.changed_kernels import ChangedKernels, changed_kernels, filter_options
 from stitchcuda.gpu_validate.processes import Ended, Limits, clean_environment, run_limited
 from stitchcuda.gpu_validate.removal import remove_if_possible, remove_tree
 from stitchcuda.gpu_validate.runs import Cancelled, Case, command_for, no_directory, run_directory
@@ -26,6 +27,7 @@ from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 SLOWER = 20.0  # a tool may take this many times the run's own limit
 LONGEST_SECONDS = 1800.0
 SHOWN = 20  # findings of each kind
+LAUNCHES = 32  # of the kernels that differ, in which racecheck and synccheck look
 
 
 class Places(Protocol):
@@ -39,7 +41,7 @@ class MemoryCheck:
 
     def __init__(self, sanitizer: Path | None, scratch: Path, cancelled: Callable[[], bool] = lambda: False) -> None:
         self._sanitizer, self._scratch, self._cancelled = sanitizer, scratch, cancelled
-        self._kept: dict[tuple[str, str, Case], Checked] = {}
+        self._kept: dict[tuple[str, str, Case, tuple[str, ...]], Checked] = {}
 
     def __call__(
         self,
@@ -49,10 +51,10 @@ class MemoryCheck:
         project: Project,
         tools: tuple[str, ...],
         case: Case,
-        same_launches: bool | None = None,
+        new_shapes: frozenset[str] | None = None,
     ) -> GateResult:
-        """`tools` are those asked for, all when empty; `same_launches`: both versions were seen to launch the same kernels
-        with the same grids, blocks and shared memory (None: not known). Raises Cancelled."""
+        """`tools` are those asked for, all when empty; `new_shapes` are the kernels that the candidate was seen to launch with
+        another grid, block or shared memory (None: not known). Raises Cancelled."""
         if self._sanitizer is None:
             return GateResult("G4", GateState.UNTESTED, "compute-sanitizer is not on this machine")
         asked = tools or TOOLS
@@ -60,29 +62,39 @@ class MemoryCheck:
             return GateResult("G4", GateState.UNTESTED, f"compute-sanitizer has no tool {unknown[0]}")
         result = _Result()
         for tool in asked:
-            if tool in INSIDE_KERNELS and same_launches and same_code(baseline, candidate):
+            changed = changed_kernels(baseline, candidate, new_shapes) if tool in INSIDE_KERNELS else None
+            if changed is not None and not changed.after:
                 result.not_run[tool] = "not run again: same device code and launches as the original"
                 continue
-            before = self._checked(builder, baseline, project, tool, case)
-            after = (
-                before if candidate.name == baseline.name else self._checked(builder, candidate, project, tool, case)
-            )
+            old, new = _only(baseline, candidate, changed)
+            before = self._checked(builder, baseline, project, tool, case, old)
+            same = candidate.name == baseline.name and old == new
+            after = before if same else self._checked(builder, candidate, project, tool, case, new)
             result.add(tool, (baseline, before), (candidate, after))
+            if changed is not None and new:
+                result.evidence[tool] |= {"kernels": sorted(changed.after), "launches": f"the first {LAUNCHES}"}
             if result.new:
                 break
         missing = tuple(t for t in TOOLS if t not in result.evidence and t not in result.not_run)
         return result.gate(missing)
 
-    def _checked(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
-        key = (built.name, tool, case)
+    def _checked(
+        self, builder: Places, built: Built, project: Project, tool: str, case: Case, only: tuple[str, ...] | None
+    ) -> Checked:
+        """`only` are options that choose launches; None: there is none of them."""
+        if only is None:
+            return Checked()
+        key = (built.name, tool, case, only)
         if key not in self._kept:
             try:
-                self._kept[key] = self._run(builder, built, project, tool, case)
+                self._kept[key] = self._run(builder, built, project, tool, case, only)
             except OSError as error:
                 return Checked(problem=f"was not run: its folder cannot be copied: {error.strerror or error}")
         return self._kept[key]
 
-    def _run(self, builder: Places, built: Built, project: Project, tool: str, case: Case) -> Checked:
+    def _run(
+        self, builder: Places, built: Built, project: Project, tool: str, case: Case, only: tuple[str, ...]
+    ) -> Checked:
         assert self._sanitizer is not None
         command = command_for(project, built.run_command, case)
         if not command:
@@ -106,17 +118,24 @@ class MemoryCheck:
                     scratch=folder,
                 )
 
-            found = check(self._sanitizer, tool, command, self._scratch / f"{tool}.xml", run)
+            found = check(self._sanitizer, tool, command, self._scratch / f"{tool}.xml", run, only)
         remove_if_possible(home)
         if self._cancelled():
             raise Cancelled
         return found
 
 
-def same_code(baseline: Built, candidate: Built) -> bool:
-    """Whether the kernels of two versions are known to be the same."""
-    known = baseline.device_code != "" and not (baseline.compiles_at_run_time or candidate.compiles_at_run_time)
-    return known and baseline.device_code == candidate.device_code
+def _only(
+    baseline: Built, candidate: Built, changed: ChangedKernels | None
+) -> tuple[tuple[str, ...] | None, tuple[str, ...] | None]:
+    """What chooses the launches to look at in each version: () for all, None for none of them."""
+    if changed is None:
+        return (), ()
+    before, after = filter_options(changed.before, baseline), filter_options(changed.after, candidate)
+    if before is None or after is None:
+        return (), ()
+    first = ("--launch-count", str(LAUNCHES))
+    return (*before, *first) if before else None, (*after, *first) if after else None
 
 
 class _Result:

@@ -95,10 +95,10 @@ def _sentence(title: str, name: str, before: int, after: int) -> str:
     return f"{after} {title} {way}, {before} in the baseline"
 
 
-def same_launches(one: Trace, other: Trace) -> bool | None:
-    """Whether two full traces launch the same kernels with the same grids, blocks and shared memory, each as often; None when a
-    trace cannot tell (records were lost, or graphs run kernels that no call shows)."""
+def new_shapes(one: Trace, other: Trace) -> frozenset[str] | None:
+    """The kernels that `other` launches with a grid, block or shared memory with which `one` never launches them, by two full
+    traces; None when a trace cannot tell (records were lost, or graphs run kernels that no call shows)."""
     if any(t.mode != "full" or t.dropped or any("GraphLaunch" in c.api for c in t.calls) for t in (one, other)):
         return None
-    counts = [Counter((c.kernel, c.grid, c.block, c.shared) for c in t.calls if c.kernel) for t in (one, other)]
-    return counts[0] == counts[1]
+    before, after = ({(c.kernel, c.grid, c.block, c.shared) for c in t.calls if c.kernel} for t in (one, other))
+    return frozenset(kernel for kernel, *_ in after - before)

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from stitchcuda.analysis.contract.project import Project, RunSection
 from stitchcuda.gpu_validate import sanitizer
-from stitchcuda.gpu_validate.building.model import Built
-from stitchcuda.gpu_validate.gates.g4_memory import MemoryCheck
+from stitchcuda.gpu_validate.building.model import Built, Resources
+from stitchcuda.gpu_validate.gates.g4_memory import LAUNCHES, MemoryCheck
 from stitchcuda.gpu_validate.runs import Case
 from stitchcuda.gpu_validate.sanitizer import Unreadable, host_frames, identity, read_reports
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
@@ -23,10 +23,15 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the made-up too
 SOURCE = "// one\n// two\n  x[i] = 1;\n  cudaMalloc(&p, n);\n"
 # Runs the program, then does what the folder's files say: NAME.xml is the report, NAME.code the exit code.
 TOOL = """#!/bin/sh
-while [ "$1" != --save ]; do [ "$1" = --tool ] && tool=$2; shift; done
+only=
+while [ "$1" != --save ]; do
+    [ "$1" = --tool ] && tool=$2
+    case "$1" in --kernel-name | --launch-count) only="$only:$2" ;; esac
+    shift
+done
 file=$2; shift 2
 "$@"
-echo "$tool" >> "{log}"
+echo "$tool$only" >> "{log}"
 [ -e "$tool.says" ] && cat "$tool.says"
 if [ ! -e "$tool.none" ]; then
     if [ -e "$tool.xml" ]; then cp "$tool.xml" "$file"; else echo "<ComputeSanitizerOutput/>" > "$file"; fi
@@ -80,9 +85,11 @@ class World:
         finally:
             self.place.rename(built.tree)
 
-    def judge(self, *tools: str, same_launches: bool | None = None, project: Project | None = None) -> GateResult:
+    def judge(
+        self, *tools: str, new_shapes: frozenset[str] | None = None, project: Project | None = None
+    ) -> GateResult:
         before, after = self.versions
-        return self.gate(self, before, after, project or Project(), tools, Case(), same_launches)
+        return self.gate(self, before, after, project or Project(), tools, Case(), new_shapes)
 
     @property
     def ran(self) -> list[str]:
@@ -181,26 +188,67 @@ def test_a_tool_that_does_not_end(world: World, monkeypatch: pytest.MonkeyPatch)
 
 def test_kernels_that_are_the_same_are_not_looked_into_again(world: World) -> None:
     world.versions[1] = replace(world.versions[1], device_code="one")
-    result = world.judge(same_launches=True)
+    result = world.judge(new_shapes=frozenset())
     assert result.state is GateState.PASSED and "racecheck" not in world.ran
     assert result.evidence["not_run"]["racecheck"].startswith("not run again: same device code")
 
 
 @pytest.mark.parametrize(
-    ("change", "same_launches"),
-    [({"device_code": "one"}, None), ({"device_code": "one"}, False), ({}, True),
-     ({"device_code": "one", "compiles_at_run_time": True}, True)],
+    ("change", "new_shapes"),
+    [({"device_code": "one"}, None), ({"device_code": "one"}, frozenset({"not_ours"})), ({}, frozenset()),
+     ({"device_functions": "other"}, frozenset()), ({"device_code": "one", "compiles_at_run_time": True}, frozenset())],
 )  # fmt: skip
 def test_kernels_that_may_differ_are_looked_into(
-    world: World, change: dict[str, object], same_launches: bool | None
+    world: World, change: dict[str, object], new_shapes: frozenset[str] | None
 ) -> None:
     world.versions[1] = replace(world.versions[1], **change)  # type: ignore[arg-type]
-    assert world.judge(same_launches=same_launches).state is GateState.PASSED and world.ran.count("racecheck") == 2
+    assert world.judge(new_shapes=new_shapes).state is GateState.PASSED and world.ran.count("racecheck") == 2
+
+
+def kernels(**code: str) -> dict[str, Resources]:
+    """Kernels by name (`a__int` is `a(int)`), with what names their code."""
+    return {name.replace("__int", "(int)"): Resources(8, 0, 0, 0, c) for name, c in code.items()}
+
+
+def test_only_kernels_that_differ_are_looked_into(world: World) -> None:
+    one, two = world.versions
+    world.versions = [
+        replace(one, resources=kernels(scale__int="1", shift__int="1", plain="1", gone__int="1")),
+        replace(two, resources=kernels(scale__int="1", shift__int="2", plain="1", fused__int="1")),
+    ]
+    result = world.judge(new_shapes=frozenset({"plain"}))
+    ran = [line for line in world.ran if line.startswith("racecheck")]
+    kernel = "kernel_substring="
+    assert ran == [
+        f"racecheck:{kernel}4gone:{kernel}plain:{kernel}5shift:{LAUNCHES}",
+        f"racecheck:{kernel}5fused:{kernel}plain:{kernel}5shift:{LAUNCHES}",
+    ]
+    assert "memcheck" in world.ran  # looks at all
+    looked = result.evidence["tools"]["racecheck"]
+    assert (looked["kernels"], looked["launches"]) == (["fused", "plain", "shift"], f"the first {LAUNCHES}")
+
+
+def test_an_original_without_the_kernels_that_differ_is_not_looked_into(world: World) -> None:
+    one, two = world.versions
+    world.versions = [
+        replace(one, resources=kernels(scale__int="1")),
+        replace(two, resources=kernels(scale__int="1", fused__int="1")),
+    ]
+    world.reports(1, "racecheck", record(3))
+    result = world.judge(new_shapes=frozenset({"fused"}))
+    assert result.state is GateState.FAILED and sum(line.startswith("racecheck") for line in world.ran) == 1
+
+
+def test_a_kernel_that_cannot_be_chosen_by_its_name_leaves_all_to_be_looked_into(world: World) -> None:
+    one, two = world.versions
+    world.versions = [replace(one, resources=kernels(_Z1av="1")), replace(two, resources=kernels(_Z1av="2"))]
+    world.judge(new_shapes=frozenset())
+    assert world.ran.count("racecheck") == 2
 
 
 def test_versions_without_device_code_are_not_said_to_have_the_same(world: World) -> None:
     world.versions = [replace(v, device_code="") for v in world.versions]
-    world.judge(same_launches=True)
+    world.judge(new_shapes=frozenset())
     assert world.ran.count("racecheck") == 2
 
 

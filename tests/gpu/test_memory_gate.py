@@ -62,10 +62,10 @@ class World:
         assert isinstance(built, Built), built
         return built
 
-    def judge(self, old: str, new: str, *tools: str, same_launches: bool | None = None) -> GateResult:
+    def judge(self, old: str, new: str, *tools: str, new_shapes: frozenset[str] | None = None) -> GateResult:
         assert old in self.text
         before, after = self.build(self.text), self.build(self.text.replace(old, new))
-        return self.gate(self.builder, before, after, Project(), tools, Case(), same_launches)
+        return self.gate(self.builder, before, after, Project(), tools, Case(), new_shapes)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_a_planted_error_is_found_at_its_line(world: World, tool: str, old: str,
 
 
 def test_a_good_version_passes_and_kernels_that_stayed_are_not_run_again(world: World) -> None:
-    result = world.judge("std::printf", 'std::puts("more"); std::printf', same_launches=True)
+    result = world.judge("std::printf", 'std::puts("more"); std::printf', new_shapes=frozenset())
     assert result.state is GateState.PASSED, result
     assert set(result.evidence["not_run"]) == {"racecheck", "synccheck"}
     assert all(tool["reports"] == [0, 0] for tool in result.evidence["tools"].values())
