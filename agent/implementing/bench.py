@@ -17,6 +17,7 @@ from typing import Any
 from stitchcuda.agent.implementing import fits
 from stitchcuda.agent.implementing.implement import DECLARED
 from stitchcuda.agent.implementing.marker import MarkerError
+from stitchcuda.agent.implementing.memory import memory_of
 from stitchcuda.agent.implementing.reference import MOST_STAGES, reference_texts
 from stitchcuda.agent.implementing.stages import Stage, find_stages
 from stitchcuda.agent.implementing.traces import as_launches
@@ -198,7 +199,12 @@ class _Wares:
 
     def tools(self) -> Tools:
         return replace(
-            self._tools, analyse=self.analyse, order=self._order, builder=self._builder, run_traced=self._run_traced
+            self._tools,
+            analyse=self.analyse,
+            order=self._order,
+            builder=self._builder,
+            memory=memory_of(self._tools.memory, self._stage.name),
+            run_traced=self._run_traced,
         )
 
     def _order(self, before: Analysis, after: Analysis, declared: Declared) -> GateResult:

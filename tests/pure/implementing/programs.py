@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.agent.implementing.marker import MarkerError
+from stitchcuda.agent.implementing.reference import reference_texts
 from stitchcuda.agent.implementing.stages import Stage, find_stages
 from stitchcuda.analysis.index.index import Analysis, Index
 
@@ -51,3 +52,12 @@ def stage_of(text: str | dict[str, str]) -> Stage:
     if isinstance(found, MarkerError):
         raise found
     return found
+
+
+def referred(files: dict[str, str]) -> dict[str, str]:
+    """The files with stand-ins."""
+    stages = find_stages(analysed(files))
+    assert not [s for s in stages if isinstance(s, MarkerError)]
+    texts = {path: text.encode() for path, text in files.items()}
+    made = reference_texts(texts, [s for s in stages if isinstance(s, Stage)])
+    return {**files, **{path: text.decode() for path, text in made.items()}}
