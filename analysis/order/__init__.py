@@ -6,5 +6,5 @@ ops in their order, `places.py` what variables hold, `expressions.py`, `launches
 `calls.py` (with `packs.py`), `statements.py`,
 `loops.py`, `execute.py` (an entry). Beside them: `machine.py` knows what each operation orders, `state.py` is one group of
 paths, `values.py`, `symbolic.py` and `arithmetic.py` what is computed with, `names.py` and `host_library.py` what names
-mean, `alias.py` whether two accesses touch the same bytes.
+mean, `alias.py` whether two accesses touch the same bytes, `effort.py` how much work an entry is worth.
 """

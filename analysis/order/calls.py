@@ -165,7 +165,7 @@ class Calls(Methods):
             elif isinstance(given, ir.Const):
                 frame.types[name] = TypeRef(str(given.value))
         self.frames.append(frame)
-        self.executed.add(function.uid)
+        self.runs(function)
         try:
             self._bind(bound, state, moved=True)
             for member, initial in function.initializers:
@@ -250,7 +250,7 @@ class Calls(Methods):
             thread, self.thread = self.thread, self._threads
             frame = Frame(function, calls, scopes, this)
             self.frames.append(frame)
-            self.executed.add(function.uid)
+            self.runs(function)
             try:
                 following = values[position + 1 :]
                 bound: list[tuple[ir.Param, Value | Place]] = []
@@ -283,7 +283,7 @@ class Calls(Methods):
             return False
         aside = state.copy()
         self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), scopes, this))
-        self.executed.add(function.uid)
+        self.runs(function)
         try:
             bound: list[tuple[ir.Param, Value | Place]] = []
             for k, param in enumerate(params):

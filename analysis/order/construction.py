@@ -464,7 +464,7 @@ class Construction(HostCalls):
         if not any(isinstance(n, ir.Api) and n.kind in ir.HOST_WAITS for n in ir.walk(function.body)):
             return
         self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], None))
-        self.executed.add(function.uid)
+        self.runs(function)
         try:
             param = function.params[0]
             self.bind_local(param.name, param.type, param.span, held, state, moved=True)

@@ -44,7 +44,7 @@ class Executor(Loops):
         function = self.program.functions[entry]
         frame = Frame(function, (), [{}])
         self.frames = [frame]
-        self.executed = {entry}
+        self.runs(function)
         state = State()
         try:
             if function.record:

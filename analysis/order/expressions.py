@@ -69,9 +69,10 @@ class Expressions(Places):
 
     def evaluate(self, expr: Expr, state: State) -> Value:
         """The value of an expression; its effects happen in `state`."""
-        self.steps += 1
-        if self.steps > self.options.max_steps:
-            raise OutOfEffort(f"more than {self.options.max_steps} evaluation steps")
+        effort = self.effort
+        effort.steps += 1
+        if effort.steps > effort.most:
+            raise OutOfEffort(f"more than {effort.most} evaluation steps")
         return self._evaluators[type(expr)](expr, state)
 
     @cached_property
@@ -292,7 +293,7 @@ class Expressions(Places):
         found = self.names.constants.get(name) or self.names.constants.get(plain(name))
         if found:
             _, value = self.names.seen_from(self.frame.function.path, found)
-            if self.steps < self.options.max_steps and self._constant_depth < 12:
+            if self._constant_depth < 12:
                 self._constant_depth += 1
                 try:
                     return self.evaluate(value, state)

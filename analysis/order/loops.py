@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import divide
+from stitchcuda.analysis.order.effort import SHOWN
 from stitchcuda.analysis.order.lengths import Lengths, rounds_before
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.places import GAP
@@ -85,6 +86,8 @@ class Loops(Lengths):
             start = counter.start if counter is not None and counter.start is not None else ZERO
             offset = number(start.constant or 0)
             indexes = [base * number(period) + offset + number(r) for r in range(period + 1)]
+        elif not turns and self.strain > SHOWN and any(frame.iteration for frame in self.loop_stack):
+            indexes = [base]  # what its rounds do to each other was seen in the first round of the loop around
         else:
             indexes = [base, base + ONE + gap]
         return self._iterate(stmt, state, counter, loop_id, indexes, concrete, period > 1, turns)

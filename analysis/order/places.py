@@ -58,7 +58,6 @@ class Places(Clocks):
     def __init__(self, program: Program, options: Options) -> None:
         super().__init__(program, options)
         self.names = Names.of(program)
-        self.steps = 0
 
     def evaluate(self, expr: Expr, state: State) -> Value:
         raise NotImplementedError

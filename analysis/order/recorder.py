@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from stitchcuda.analysis.order.effort import CUT, Effort
 from stitchcuda.analysis.order.machine import Done, Machine, Placed
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly
@@ -146,6 +147,8 @@ class Recorder:
         self.queries: dict[Site, int] = {}  # the latest query written at a place
         self.told_by_query: dict[str, frozenset[Span]] = {}  # by function: the queries whose answer is looked into
         self.executed: set[str] = set()
+        self.effort = Effort(options.max_steps)
+        self.effort.grow(0)
         self.unfollowed: set[Site] = set()
         self.thread = 0  # host thread that executes now
         self._threads = 0
@@ -158,6 +161,17 @@ class Recorder:
     @property
     def frame(self) -> Frame:
         return self.frames[-1]
+
+    @property
+    def strain(self) -> float:
+        """How much the entry has taken of what it is worth (see `effort`)."""
+        return self.effort.strain(len(self.ops))
+
+    def runs(self, function: Function) -> None:
+        """The body of a function is about to be executed."""
+        if function.uid not in self.executed:
+            self.executed.add(function.uid)
+            self.effort.grow(function.span[1])
 
     @property
     def innermost_loop(self) -> int | None:
@@ -371,6 +385,8 @@ class Recorder:
         op = len(self.ops)
         if op >= self.options.max_ops:
             raise OutOfEffort(f"more than {self.options.max_ops} operations")
+        if self.strain > CUT:
+            raise OutOfEffort(f"more than {op} operations")
         frame = self.frame
         site = self.site(span)
         key = (kind, api, site.function, span, frame.calls)

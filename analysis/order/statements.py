@@ -33,7 +33,8 @@ class Statements(Calls):
     @property
     def path_limit(self) -> int:
         """How many groups of paths are kept apart: fewer when the entry has become large already."""
-        return max(2, self.options.max_paths >> (len(self.ops) // self.options.ops_per_halving))
+        halvings = max(len(self.ops) // self.options.ops_per_halving, int(self.strain))
+        return max(2, self.options.max_paths >> halvings)
 
     def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
         frame = self.frame
