@@ -108,7 +108,8 @@ def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
         start = Start(baseline, contract, measured, proposed, best, refusals, left_out, judged)
         invented = parts.invent(start)
         stop, units, judged = invented.stop, invented.units, (*judged, *invented.judged)
-        outcome, reason, best, question = conclude(contract, measured, (*search.judged, *invented.offered))
+        answers = invented.offered[-1:] or search.judged  # each is better than those before it
+        outcome, reason, best, question = conclude(contract, measured, answers)
     if outcome is Kind.NO_SAFE_CHANGE and stop in (Stop.BUDGET_SPENT, Stop.CANCELLED):
         reason = f"{stop.value} before a version was accepted"
     elif outcome is Kind.NO_SAFE_CHANGE and invented is not None:

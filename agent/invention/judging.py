@@ -1,18 +1,20 @@
 """What a verdict says of a version that a model wrote: which gate speaks first, and whether it is faster than the best so far.
 
-A verdict compares with the original. Two versions are compared by their speedups: when the 95 % intervals do not overlap, the
-faster one is faster; when they do, the new version is measured against the best one itself.
+A verdict compares with the original. Two versions are compared by their speedups: when the 95 % intervals lie apart, by more than
+the least effect that a verdict claims, the faster one is faster; else the new version is measured against the best one itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stitchcuda.agent.invention.machine import Shown
 from stitchcuda.agent.outcome import Candidate, lacking
-from stitchcuda.gpu_validate.verdict import GateResult, GateState, Interval, Verdict, VerdictState
+from stitchcuda.gpu_validate.statistics import MINIMUM_EFFECT
+from stitchcuda.gpu_validate.verdict import REQUIRED, GateResult, GateState, Interval, Verdict, VerdictState
 
 Measure = Callable[[Candidate, Candidate], Verdict | None]  # the first with the second as its original; None: it cannot
 
@@ -30,7 +32,7 @@ def shown_by(verdict: Verdict) -> Shown:
         if failed.gate == "G3" and failed.evidence.get("stopped") in _TIME_LIMITS:
             return Shown.HANG
         return _GATE.get(failed.gate, Shown.FLAT)
-    if any(g.state is GateState.INCONCLUSIVE for g in verdict.gates):
+    if any(g.state is GateState.INCONCLUSIVE for g in verdict.gates if g.gate in REQUIRED):
         return Shown.FLAT
     order = verdict.gate("G1")
     if order is not None and order.state not in _GOOD and not any(g.gate == "G0" for g in lacking(verdict)):
@@ -46,10 +48,11 @@ def equal_results(verdict: Verdict) -> bool:
 
 def at_home(verdict: Verdict, folder: Path) -> Verdict:
     """The verdict with paths relative to the program's folder: where it lies on this machine is nobody's business."""
-    prefix = f"{folder.as_posix().rstrip('/')}/"
+    places = dict.fromkeys((folder.as_posix(), folder.absolute().as_posix()))
+    prefix = re.compile(rf"(?<![\w./-])(?:{'|'.join(re.escape(p.rstrip('/')) for p in places)})/")
 
     def home(text: str) -> str:
-        return text.replace(prefix, "") if folder.is_absolute() or len(prefix) > 3 else text.removeprefix(prefix)
+        return prefix.sub("", text).replace(f"{Path.home().as_posix()}/", "~/")
 
     def gate(result: GateResult) -> GateResult:
         found = (replace(f, what=home(f.what), path=home(f.path)) for f in result.findings)
@@ -77,7 +80,7 @@ def compared(new: Candidate, best: Candidate | None, measure: Measure) -> Compar
     if ours is None or theirs is None or ours[0] != theirs[0]:
         return _against(new, best, measure, "the two were not measured by the same figure")
     mine, other = ours[1], theirs[1]
-    if mine.low > other.high:
+    if mine.low > other.high * MINIMUM_EFFECT:
         return Compared(
             True, f"faster than the best so far: {_range(mine)} and {_range(other)} times as fast as the original"
         )
@@ -85,7 +88,9 @@ def compared(new: Candidate, best: Candidate | None, measure: Measure) -> Compar
         return Compared(
             False, f"no faster than the best so far: {_range(mine)} and {_range(other)} times as fast as the original"
         )
-    return _against(new, best, measure, f"{_range(mine)} and {_range(other)} times as fast as the original overlap")
+    return _against(
+        new, best, measure, f"{_range(mine)} and {_range(other)} times as fast as the original lie too near"
+    )
 
 
 def _against(new: Candidate, best: Candidate, measure: Measure, why: str) -> Compared:

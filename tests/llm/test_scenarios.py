@@ -173,6 +173,12 @@ CASES = [
         options={"hub": {"beside": Interval(0.99, 1.0, 1.01)}},
     ),
     Case(
+        "a-little-faster-than-the-rules-and-nothing-to-measure-with",
+        (plan(), code(mark("speed 1.07 to 1.09")), nothing_left()),
+        "planned written no gain planned",
+        RULES,
+    ),
+    Case(
         "as-fast-as-the-rules-and-nothing-to-measure-with",
         (plan(), code(mark("speed 1.05 to 1.08")), nothing_left()),
         "planned written no gain planned",
