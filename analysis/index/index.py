@@ -97,6 +97,10 @@ class Index:
         self._lowering = cuda.LoweringCache()
         self._entries: dict[str, _Entry] = {}
         self._kernels: dict[str, KernelFindings] = {}
+        self._declares = b""  # what the program declared when the last analysis was complete
+        # Of the last program that declared something else. A brace that is missing for a moment takes functions away.
+        self._earlier_entries: dict[str, _Entry] = {}
+        self._earlier_kernels: dict[str, KernelFindings] = {}
         self._normal: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
 
@@ -134,13 +138,15 @@ class Index:
         holding = _Holding(state, program, {path: file.source for path, file in self._files.items()})
         entries: dict[str, _Entry] = {}
         kernels: dict[str, KernelFindings] = {}
+        earlier = dict(self._entries), dict(self._kernels)
 
         def entry_of(uid: str, options: Options) -> bool:
             """False when it was cancelled: then what an entry gave may not be all."""
             if cancel is not None and cancel():
                 return False
-            entry = self._entries.get(uid)
-            if entry is None or entry.options != options or not holding.still(entry):
+            known = (self._entries.get(uid), self._earlier_entries.get(uid))
+            entry = next((e for e in known if e is not None and e.options == options and holding.still(e)), None)
+            if entry is None:
                 entry = self._entry(uid, program, sources, problems, cancel, options, state)
                 if cancel is not None and cancel():
                     return False
@@ -163,11 +169,15 @@ class Index:
                 continue
             if cancel is not None and cancel():
                 return self._cancelled()
-            kernel = self._kernels.get(uid)
-            if kernel is None or not kernel.still_hold(program, uid, state.declared):
+            looked = (self._kernels.get(uid), self._earlier_kernels.get(uid))
+            kernel = next((k for k in looked if k is not None and k.still_hold(program, uid, state.declared)), None)
+            if kernel is None:
                 kernel = self._kernel(uid, program, sources, state.declared, problems)
             if kernel is not None:
                 self._kernels[uid] = kernels[uid] = kernel
+        if self._declares != state.declared:
+            self._declares = state.declared
+            self._earlier_entries, self._earlier_kernels = earlier
         self._entries, self._kernels = entries, kernels
         timelines = tuple(e.timeline for e in entries.values())
         found = [*(e.findings for e in entries.values()), *(k.findings for k in kernels.values())]

@@ -93,3 +93,16 @@ def test_a_cancelled_analysis_is_gone_on_with(ran: list[str]) -> None:
     assert index.analyse().complete
     assert begun == ["copies", "scales", "sums"]
     assert ran == ["sums", "waits"]  # the one that was cancelled in the middle is not known
+
+
+def test_a_brace_that_was_missing_for_a_moment_costs_nothing_afterwards(ran: list[str]) -> None:
+    index = Index(strict=True)
+    index.put("a.cu", FILE)
+    before = index.analyse()
+    index.put("a.cu", FILE.replace(b"void copies(float* a, float* b) {", b"void copies(float* a, float* b) { if (a) {"))
+    assert len(index.analyse().program.functions) < len(before.program.functions)
+    ran.clear()
+    index.put("a.cu", FILE)
+    again = index.analyse()
+    assert ran == []
+    assert again.findings == before.findings
