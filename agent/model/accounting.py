@@ -138,18 +138,6 @@ def check_before(budget: Budget, spent: Spent, input_tokens: int, prices: Prices
     return Allowance(output, whole.seconds - spent.seconds)
 
 
-def check_gpu(budget: Budget, spent: Spent, seconds: float) -> None:
-    """Raises BudgetSpent when a run of that many seconds could go beyond the budget of GPU time."""
-    whole = budget.filled().gpu_seconds
-    assert whole is not None
-    if spent.gpu_seconds + seconds > whole:
-        what = "GPU time"
-        raise BudgetSpent(
-            what,
-            f"a run of up to {seconds:g} s could go beyond the budget of GPU time ({described(budget, spent, what)})",
-        )
-
-
 def described(budget: Budget, spent: Spent, what: str) -> str:
     """How far a budget is spent, for the user: "3 of 12"."""
     key = next(key for key, name in _NAMES.items() if name == what)
@@ -177,10 +165,6 @@ class Ledger:
     def check_before(self, input_tokens: int) -> Allowance:
         """Raises BudgetSpent."""
         return check_before(self.budget, self.spent, input_tokens, self.prices)
-
-    def check_gpu(self, seconds: float) -> None:
-        """Raises BudgetSpent."""
-        check_gpu(self.budget, self.spent, seconds)
 
     def count(self, usage: Usage) -> Usage:
         """Takes one request into account; the usage with its money."""

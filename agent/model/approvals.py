@@ -139,10 +139,6 @@ class Approvals:
             return ()
         return tuple(q for q in self._read() if q.root == _place(root))
 
-    def workspaces(self) -> tuple[str, ...]:
-        """The folders that anything is agreed to for."""
-        return tuple(sorted({q.root for q in self._read()}))
-
     def record(self, question: Question) -> None:
         """Keeps a yes; files are added to those agreed to before. Raises ApprovalsError."""
         if self._inside(question.root):

@@ -1,10 +1,10 @@
-"""From settings to a model that can be asked: what is configured, what the user has still to agree to, and the model itself with all that
-stands between it and the roles. Without an endpoint in the settings nothing here imports a client or opens a connection."""
+"""From settings to a model that can be asked: what is configured, what the user has still to agree to, and then the model itself. Without
+an endpoint in the settings nothing here imports a client or opens a connection."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,11 +20,8 @@ from stitchcuda.agent.model.endpoint import (
     choose_endpoint,
     choose_key,
 )
-from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.messages import Model, NotApproved
-from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.sending import NeverSend
-from stitchcuda.agent.model.transcript import Replaying, Transcript
 from stitchcuda.agent.user_folders import config_folder
 from stitchcuda.analysis.contract.project import LlmSection
 from stitchcuda.gpu_validate.project_file import NAME, find_file, read_project
@@ -48,6 +45,34 @@ class Configured:
     ) -> tuple[Question, ...]:
         """What the user must agree to before the files are sent and the commands executed; empty: nothing more."""
         return needed(root, self.endpoint, files, commands, key=self.key, approved=approvals.all(root))
+
+    def agreed(self, root: Path, files: Iterable[str], commands: Sequence[Command], approvals: Approvals) -> Agreed:
+        """The only way to a model. Raises NotApproved unless the user agreed to all of it."""
+        files = tuple(files)
+        asked = self.questions(root, files, commands, approvals)
+        if asked:
+            raise NotApproved("\n".join(question.text for question in asked))
+        return Agreed(self.endpoint, files, self.key)
+
+
+@dataclass(frozen=True)
+class Agreed:
+    """An endpoint that the user agreed to, and the files (relative paths) that it may be sent."""
+
+    endpoint: Endpoint
+    files: tuple[str, ...]
+    key: str = field(default=NO_KEY, repr=False)
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What nobody may read in a request or in a record."""
+        return () if self.key == NO_KEY else (self.key,)
+
+    def model(self, ledger: Ledger, *, cancelled: Callable[[], bool], tell: Callable[[str], None]) -> Model:
+        """What asks it; `Guarded` belongs around it. Nothing is sent before a request is."""
+        from stitchcuda.agent.model.client import Client  # asyncio: not before a model is used
+
+        return Client(self.endpoint, self.key, ledger, cancelled=cancelled, tell=tell)
 
 
 def user_settings() -> LlmSection:
@@ -85,31 +110,3 @@ def _section(file: Path) -> LlmSection:
     if problems:
         raise NoEndpoint("\n".join(problems))
     return project.llm
-
-
-def open_model(
-    said: Configured,
-    root: Path,
-    files: Collection[str],
-    *,
-    approvals: Approvals,
-    ledger: Ledger,
-    transcript: Transcript | None = None,
-    cancelled: Callable[[], bool] = lambda: False,
-    tell: Callable[[str], None] = lambda sentence: None,
-) -> Model:
-    """The endpoint's model, for requests that hold texts of `files` at most (relative paths). Raises NotApproved unless the user
-    agreed to all of it; nothing is sent before a request is."""
-    open_questions = said.questions(root, files, (), approvals)
-    if open_questions:
-        raise NotApproved("\n".join(q.text for q in open_questions))
-    from stitchcuda.agent.model.client import Client  # asyncio: not before a model is used
-
-    client = Client(said.endpoint, said.key, ledger, cancelled=cancelled, tell=tell)
-    redactor = Redactor(known=() if said.key == NO_KEY else (said.key,))
-    return Guarded(client, redactor, files=frozenset(files), transcript=transcript, ledger=ledger)
-
-
-def replay_model(folder: Path, ledger: Ledger) -> Model:
-    """The model of a run, answering from its transcript. Raises TranscriptError."""
-    return Guarded(Replaying(folder, ledger), Redactor(), ledger=ledger)

@@ -57,16 +57,12 @@ def sendable(root: Path, texts: Mapping[str, bytes], rules: Sequence[NeverSend])
     return Sendable(kept, tuple(left_out))
 
 
-def never_sent(root: Path, path: str, rules: Sequence[NeverSend]) -> str:
-    """The pattern because of which the file at the relative `path` is never sent, "" when there is none."""
-    return next((p for place in _places(root, path) for p in _naming(place, root, rules)), "")
-
-
 def _why_not(folder: Path, path: str, content: bytes, rules: Sequence[NeverSend]) -> str:
-    pattern = never_sent(folder, path, rules)
-    if pattern:
+    places = _places(folder, path)
+    pattern = next((p for place in places for p in _naming(place, folder, rules)), None)
+    if pattern is not None:
         return f"never sent: {pattern}"
-    if not _inside(_places(folder, path)[-1], folder):
+    if not _inside(places[-1], folder):
         return "it lies outside of the program's folder"
     if len(content) > LARGEST_FILE:
         return f"larger than {LARGEST_FILE // 1024} KiB"

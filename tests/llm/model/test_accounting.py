@@ -17,7 +17,6 @@ from stitchcuda.agent.model.accounting import (
     Prices,
     Spent,
     check_before,
-    check_gpu,
     exhausted,
     input_at_most,
     tokens_at_most,
@@ -110,10 +109,11 @@ def test_time_runs() -> None:
 def test_time_on_the_gpu() -> None:
     ledger = Ledger(Budget(gpu_seconds=100))
     ledger.count_gpu(70)
-    ledger.check_gpu(30)
-    with pytest.raises(BudgetSpent, match="70 of 100 s"):
-        ledger.check_gpu(31)
-    check_gpu(Budget(), Spent(), 1800)
+    assert ledger.exhausted() is None and ledger.spent.gpu_seconds == 70
+    ledger.count_gpu(30)
+    assert ledger.exhausted() == "GPU time"
+    with pytest.raises(BudgetSpent, match="100 of 100 s"):
+        ledger.check_before(0)
 
 
 def test_money_is_counted_with_what_was_cached() -> None:

@@ -27,7 +27,6 @@ from stitchcuda.agent.model.messages import (
     Unreachable,
     Usage,
 )
-from stitchcuda.agent.model.opening import replay_model
 from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import (
     NAME,
@@ -162,7 +161,7 @@ def test_a_torn_last_line_is_left_out(tmp_path: Path) -> None:
     whole = (tmp_path / NAME).read_bytes()
     (tmp_path / NAME).write_bytes(whole[:-5])
     assert len(recorded(tmp_path)) == 1
-    assert replay_model(tmp_path, Ledger(UNSAID)).ask(ask("0")).text == "0"
+    assert Replaying(tmp_path, Ledger(UNSAID)).ask(ask("0")).text == "0"
 
 
 @pytest.mark.parametrize("content", [b"3\n", b"{}\n", b'{"schema": 2}\n', b"\xff\n", b"[" * 100_000 + b"\n"])

@@ -12,8 +12,10 @@ import pytest
 from stitchcuda.agent.model.accounting import Budget, Ledger, Prices
 from stitchcuda.agent.model.approvals import Approvals, Question
 from stitchcuda.agent.model.endpoint import Options
+from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Message, NotApproved, Speaker, ToolCall
-from stitchcuda.agent.model.opening import Configured, configured, open_model
+from stitchcuda.agent.model.opening import Configured, configured
+from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import NAME, Transcript
 
 from tests.llm.answers import call, fail, say
@@ -39,6 +41,14 @@ def workspace(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "a.cu").write_text("__global__ void f() {}\n")
     return folder
+
+
+def opened(said: Configured, root: Path, files: tuple[str, ...], ledger: Ledger, run: Path | None = None) -> Guarded:
+    """As a run has it."""
+    agreed = said.agreed(root, files, (), Approvals())
+    client = agreed.model(ledger, cancelled=lambda: False, tell=lambda sentence: None)
+    transcript = Transcript(run) if run is not None else None
+    return Guarded(client, Redactor(known=agreed.secrets), files=agreed.files, transcript=transcript, ledger=ledger)
 
 
 def agree(said: Configured, root: Path, files: tuple[str, ...] = ("a.cu",)) -> tuple[Question, ...]:
@@ -108,7 +118,7 @@ def test_secrets_are_not_sent(
         assert said is not None
         agree(said, workspace)
         ledger = said.ledger()
-        model = open_model(said, workspace, ("a.cu",), approvals=Approvals(), ledger=ledger, transcript=Transcript(run))
+        model = opened(said, workspace, ("a.cu",), ledger, run)
         reply = model.ask(Ask("coder", "coder-1", messages, None, (TOOL,), ("a.cu",)))
         bodies = "".join(r.body.decode() for r in there.requests)
         assert there.requests[0].key == KEY
@@ -122,23 +132,22 @@ def test_nothing_before_the_user_agreed(workspace: Path) -> None:
         said = configured(workspace, Options(there.url, "coder"))
         assert said is not None
 
-        def opened(files: tuple[str, ...]) -> str:
-            model = open_model(said, workspace, files, approvals=Approvals(), ledger=said.ledger())
-            return model.ask(ask()).text
+        def told(files: tuple[str, ...]) -> str:
+            return opened(said, workspace, files, said.ledger()).ask(ask()).text
 
         with pytest.raises(NotApproved, match=r"Send 1 file to the model coder at http.*\? a\.cu"):
-            opened(("a.cu",))
+            told(("a.cu",))
         assert not there.all_requests
         agree(said, workspace)
-        assert opened(("a.cu",)) == "x"
+        assert told(("a.cu",)) == "x"
         with pytest.raises(NotApproved, match=r"Send also 1 file .*b\.cu"):
-            opened(("a.cu", "b.cu"))
+            told(("a.cu", "b.cu"))
         with pytest.raises(NotApproved, match=r"nobody agreed to sending a\.cu"):
-            opened(())
+            told(())
         assert len(there.all_requests) == 1
         Approvals().revoke(workspace)
         with pytest.raises(NotApproved):
-            opened(("a.cu",))
+            told(("a.cu",))
         assert len(there.all_requests) == 1
 
 
@@ -150,11 +159,11 @@ def test_an_endpoint_of_the_workspace_gets_no_key(workspace: Path, monkeypatch: 
         said = configured(workspace)
         assert said is not None and KEY not in repr(said)
         with pytest.raises(NotApproved) as error:
-            open_model(said, workspace, ("a.cu",), approvals=Approvals(), ledger=said.ledger())
+            opened(said, workspace, ("a.cu",), said.ledger())
         assert "it is the workspace's, not yours" in str(error.value) and "Your key goes along" in str(error.value)
         assert not there.all_requests
         agree(said, workspace)
-        model = open_model(said, workspace, ("a.cu",), approvals=Approvals(), ledger=said.ledger())
+        model = opened(said, workspace, ("a.cu",), said.ledger())
         model.ask(ask())
         assert there.requests[0].key == KEY and "canary" not in there.sent
     with ScriptedEndpoint() as other:
@@ -162,7 +171,7 @@ def test_an_endpoint_of_the_workspace_gets_no_key(workspace: Path, monkeypatch: 
         said = configured(workspace)
         assert said is not None
         with pytest.raises(NotApproved):
-            open_model(said, workspace, ("a.cu",), approvals=Approvals(), ledger=said.ledger())
+            opened(said, workspace, ("a.cu",), said.ledger())
         assert not other.all_requests
 
 
