@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,9 +14,8 @@ from stitchcuda.server.cli.errors import CannotRun
 
 if TYPE_CHECKING:
     from stitchcuda.agent.invention.asking import Asking
-    from stitchcuda.agent.model.accounting import Budget, Ledger
+    from stitchcuda.agent.model.accounting import Budget
     from stitchcuda.agent.model.approvals import Command, Question
-    from stitchcuda.agent.model.messages import Model
     from stitchcuda.agent.model.opening import Configured
 
 NOT_CONFIGURED = (
@@ -66,7 +65,7 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
     """Who is asked, once the user has agreed. Raises CannotRun."""
     from stitchcuda.agent.invention.asking import Asking
     from stitchcuda.agent.model.approvals import Approvals, ApprovalsError
-    from stitchcuda.agent.model.endpoint import NO_KEY, NoEndpoint
+    from stitchcuda.agent.model.endpoint import NoEndpoint
     from stitchcuda.agent.model.opening import configured
     from stitchcuda.agent.roles.templates import user_folder
 
@@ -88,29 +87,20 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
             if not _agreed(question, arguments):
                 raise CannotRun(_refusal(question, path, arguments.proposer))
             approvals.record(question)
+        agreed = said.agreed(root, files, commands, approvals)
     except ApprovalsError as error:
         raise CannotRun(str(error)) from None
-    key = said.key
     return Asking(
-        make=_maker(said),
+        make=agreed.model,
         endpoint=said.endpoint.base_url,
         model=said.endpoint.model,
         budget=said.budget,
         prices=prices,
         never_send=said.never_send,
-        secrets=() if key == NO_KEY else (key,),
+        secrets=agreed.secrets,
         prompts=user_folder(),
-        files=files,
+        files=agreed.files,
     )
-
-
-def _maker(said: Configured) -> Callable[..., Model]:
-    def make(ledger: Ledger, *, cancelled: Callable[[], bool], tell: Callable[[str], None]) -> Model:
-        from stitchcuda.agent.model.client import Client  # asyncio: not before a model is used
-
-        return Client(said.endpoint, said.key, ledger, cancelled=cancelled, tell=tell)
-
-    return make
 
 
 def _budget(arguments: argparse.Namespace) -> Budget:
