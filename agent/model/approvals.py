@@ -91,13 +91,13 @@ def needed(
 def _send(root: Path, endpoint: Endpoint, files: Iterable[str], with_key: bool, more: bool = False) -> Question:
     files = tuple(sorted(set(files)))
     detail = f"{endpoint.model or 'its only model'}, {'with a key' if with_key else 'without a key'}"
-    listed = ", ".join(map(_visible, files[:_SHOWN_FILES])) + (
+    listed = ", ".join(map(visible, files[:_SHOWN_FILES])) + (
         f" and {len(files) - _SHOWN_FILES} more" if files[_SHOWN_FILES:] else ""
     )
-    who = f"the model {_visible(endpoint.model)}" if endpoint.model else "the model"
-    text = f"Send {'also ' if more else ''}{_counted(files)} to {who} at {_visible(endpoint.base_url)}? {listed}"
+    who = f"the model {visible(endpoint.model)}" if endpoint.model else "the model"
+    text = f"Send {'also ' if more else ''}{_counted(files)} to {who} at {visible(endpoint.base_url)}? {listed}"
     if endpoint.origin is Origin.WORKSPACE:
-        text += f"\nThe address stands in {_visible(endpoint.said_by)}: it is the workspace's, not yours."
+        text += f"\nThe address stands in {visible(endpoint.said_by)}: it is the workspace's, not yours."
     if with_key:
         text += "\nYour key goes along."
     if not endpoint.is_encrypted and not endpoint.is_local:
@@ -112,7 +112,7 @@ def _counted(files: Sequence[str]) -> str:
 
 
 def _execute(root: Path, command: Command) -> Question:
-    text = f"Execute this command on your machine? It stands in {_visible(command.file)}, a file of the workspace:\n{_visible(command.text)}"
+    text = f"Execute this command on your machine? It stands in {visible(command.file)}, a file of the workspace:\n{visible(command.text)}"
     return Question(Kind.EXECUTE, _place(root), command.text, command.file, (), text)
 
 
@@ -121,7 +121,7 @@ def _place(root: Path) -> str:
     return os.path.realpath(root.parent if root.is_file() else root)
 
 
-def _visible(text: str) -> str:
+def visible(text: str) -> str:
     """Without what a terminal or a line end could hide the rest behind."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 

@@ -39,6 +39,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="agree to this address or command, as the refusal names it; kept for this program",
     )
+    group.add_argument(
+        "--revoke", action="store_true", help="take back what was agreed to for this program, say what it was, and end"
+    )
+
+
+def revoke(path: str) -> str:
+    """Takes back every yes for the program; what it was, a line each. Raises CannotRun."""
+    from stitchcuda.agent.model.approvals import Approvals, ApprovalsError, Kind, visible
+
+    try:
+        taken = Approvals().revoke(Path(path))
+    except ApprovalsError as error:
+        raise CannotRun(str(error)) from None
+    lines = [
+        f"sending {', '.join(q.files) or 'no files'} to {q.subject}"
+        if q.kind is Kind.SEND
+        else f"executing {q.subject}"
+        for q in taken
+    ]
+    return "".join(f"taken back: {visible(line)}\n" for line in lines) or "nothing was agreed to for this program\n"
 
 
 def used(arguments: argparse.Namespace) -> bool:

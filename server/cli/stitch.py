@@ -49,6 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """0: an answer was reached, 1: the original does not build or run, 2: it could not start."""
+    if arguments.revoke:
+        sys.stdout.write(model_options.revoke(arguments.path))
+        return 0
     with_model = model_options.used(arguments)
     check_seconds(arguments.timeout)
     if arguments.out and _inside(Path(arguments.path), Path(arguments.out)):

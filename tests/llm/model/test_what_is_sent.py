@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from stitchcuda.agent.model.accounting import Budget, Ledger, Prices
-from stitchcuda.agent.model.approvals import Approvals, Question
+from stitchcuda.agent.model.approvals import Approvals, Command, Question, needed
 from stitchcuda.agent.model.endpoint import Options
 from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Message, NotApproved, Speaker, ToolCall
 from stitchcuda.agent.model.opening import Configured, configured
 from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import NAME, Transcript
+from stitchcuda.server.cli.dispatch import main
 
 from tests.llm.answers import call, fail, say
 from tests.llm.endpoint import ScriptedEndpoint
@@ -149,6 +150,22 @@ def test_nothing_before_the_user_agreed(workspace: Path) -> None:
         with pytest.raises(NotApproved):
             told(("a.cu",))
         assert len(there.all_requests) == 1
+
+
+def test_a_yes_is_taken_back_by_a_command(workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said = configured(workspace, Options("http://127.0.0.1:9/v1", "coder"))
+    assert said is not None
+    agree(said, workspace)
+    (command,) = needed(workspace, None, (), [Command("make app", "x.toml")], approved=())
+    Approvals().record(command)
+    for expected in (
+        {"taken back: sending a.cu to http://127.0.0.1:9/v1", "taken back: executing make app"},
+        {"nothing was agreed to for this program"},
+    ):
+        assert main(["stitch", str(workspace), "--revoke"]) == 0
+        assert set(capsys.readouterr().out.splitlines()) == expected
+    with pytest.raises(NotApproved):
+        opened(said, workspace, ("a.cu",), said.ledger())
 
 
 def test_an_endpoint_of_the_workspace_gets_no_key(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
