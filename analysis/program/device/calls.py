@@ -194,11 +194,30 @@ class DeviceCalls(DeviceExpressions, ABC):
 
     def _inline(self, function: ir.Function, args: Sequence[ir.Expr], values: list[Value], this: Value) -> Value:
         self.visited.add(function.uid)
-        if any(f.function.uid == function.uid for f in self._frames):  # recursion: its first round showed the accesses
-            return Value(data=True, thread=True)
+        for frame in self._frames:
+            if frame.function.uid == function.uid:  # recursion: its first round showed the accesses
+                self._broken_off += 1
+                return Value(data=True, thread=True)
         if len(self._frames) > DEPTH:
             self.calls_unknown = self.incomplete = True
             return UNKNOWN
+        key = (function.uid, *values) if this == UNKNOWN and _only_computes(function, values) else None
+        if key is None:
+            return self._walk_into(function, args, values, this)
+        known = self._computed.get(key)
+        if known is not None:
+            return known
+        before = self._seen()
+        made = self._walk_into(function, args, values, this)
+        if before == self._seen() and (made.number is None or made.number.symbols <= _symbols(values)):
+            self._computed[key] = made
+        return made
+
+    def _seen(self) -> tuple[int | bool, ...]:
+        """What changes when a function does more than to compute a value from values."""
+        return len(self.touches), self._broken_off, self.prints, self.supplied, self.calls_unknown, self.incomplete
+
+    def _walk_into(self, function: ir.Function, args: Sequence[ir.Expr], values: list[Value], this: Value) -> Value:
         first = len(self._cells)
         scope: dict[str, int | tuple[Location, ...]] = {}
         for k, param in enumerate(function.params):
@@ -239,6 +258,17 @@ class DeviceCalls(DeviceExpressions, ABC):
         finally:
             self._frames.pop()
         return inner.returned or UNKNOWN
+
+
+def _only_computes(function: ir.Function, values: list[Value]) -> bool:
+    """It is given no memory, and nothing to call."""
+    if any(v.places or v.function is not None for v in values):
+        return False
+    return not any(p.type.reference for p in function.params)
+
+
+def _symbols(values: list[Value]) -> frozenset[str]:
+    return frozenset(s for v in values if v.number is not None for s in v.number.symbols)
 
 
 def typed(place: Place, type_: ir.TypeRef) -> Place:

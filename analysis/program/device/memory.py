@@ -84,6 +84,8 @@ class DeviceMemory:
         self._fields: dict[int, dict[str, int]] = {}  # cell of a struct -> cells of its members
         self._frames: list[Frame] = []
         self._steps = 0
+        self._broken_off = 0  # calls of functions that are being walked already
+        self._computed: dict[tuple[object, ...], Value] = {}  # of functions that only compute, by what they were given
         self._bounds = Bounds(*launch_bounds(), {})
         self._environment = environment_of(program)
 

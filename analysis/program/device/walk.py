@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
+from operator import is_not
 
 from stitchcuda.analysis.order.symbolic import symbol
 from stitchcuda.analysis.order.timeline import Certainty
@@ -221,7 +223,7 @@ class DeviceWalk(DeviceCalls):
             touched.extend(self.touches)
             self.touches = outer
             self._store = _join_stores(before, self._store)
-            if all(_same_places(before.get(c, UNKNOWN), v) for c, v in self._store.items()):
+            if _same_places(before, self._store):
                 break
         if node.form != "do" and test.data:
             touched = [replace(t, certainty=Certainty.MAY) for t in touched]
@@ -271,14 +273,17 @@ def _leaves(status: Exit) -> bool:
     return bool(status) and not status.startswith("?")
 
 
-def _same_places(a: Value, b: Value) -> bool:
-    return a.places == b.places and a.function == b.function
+def _same_places(a: dict[int, Value], b: dict[int, Value]) -> bool:
+    """Whether the cells of `b` lead where those of `a` do."""
+    for cell, value in b.items():
+        known = a.get(cell, UNKNOWN)
+        if known is not value and (known.places != value.places or known.function != value.function):
+            return False
+    return True
 
 
 def _join_stores(a: dict[int, Value], b: dict[int, Value]) -> dict[int, Value]:
-    joined = dict(a)
-    for cell, value in b.items():
-        known = joined.get(cell)
-        if known is not value:
-            joined[cell] = value if known is None else value.join(known)
+    joined = {**b, **a}
+    for cell, value in compress(b.items(), map(is_not, b.values(), map(joined.get, b))):
+        joined[cell] = value.join(joined[cell])
     return joined
