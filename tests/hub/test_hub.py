@@ -301,3 +301,17 @@ def test_analysis_is_what_the_gates_get(tmp_path: Path) -> None:
 
     verdict = judge(tmp_path, GOOD, GOOD, gpu=lambda: "no GPU", order=order)
     assert len(seen) == 2 and state(verdict, "G1") is GateState.UNTESTED
+
+
+def test_a_version_can_take_the_originals_place(tmp_path: Path) -> None:
+    """Two versions are compared so: what the tree holds plays no part."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "main.py").write_text(GOOD, encoding="utf-8")
+    best = changed(('print("sum", total)', 'print("sum", total + 1)'))
+    version = Version(source, {"main.py": best.encode()})
+    with Hub(version, PROJECT, Contract(), tools(), options=HubOptions(runs=8, scratch=tmp_path / "scratch")) as hub:
+        same = hub.judge(version.with_texts({"main.py": f"{best}#\n".encode()}), BY_HAND)
+        other = hub.judge(version.with_texts({"main.py": GOOD.encode()}), BY_HAND)
+    assert state(same, "G3") is GateState.PASSED and state(same, "G6") is GateState.INCONCLUSIVE
+    assert state(other, "G3") is GateState.FAILED
