@@ -31,6 +31,7 @@ _INTERNAL = re.compile(r"(\d+)(_GLOBAL__N__|_INTERNAL_)")
 _NOT_CODE = re.compile(
     r"(\.nv\.merc)?(\.rela?)?\.?((nv_)?debug|(sh)?strtab|symtab|note)|$"
 )  # .nv.merc: sm_100 and newer
+_ATTRIBUTES = ".nv.info."  # of a kernel: they count symbols of the whole file, others than the kernel's, too
 _PTX_LINES = re.compile(rb"^\s*(\.loc|\.file|//).*$|^\s*\.section\s+\.debug\w*\s*\{[^}]*\}", re.MULTILINE)
 _AT_RUN_TIME = re.compile(
     rb"\0(nvrtcCompileProgram|nvrtcCreateProgram|cuModuleLoad\w*|cuLibraryLoad\w*|cuLinkAddData\w*)\0"
@@ -202,7 +203,7 @@ def _kernels(image: Elf) -> Iterator[tuple[str, Resources]]:
         if text is None or not symbol.name or f".nv.info.{symbol.name}" not in sections:
             continue
         shared = sections.get(f".nv.shared.{symbol.name}")
-        own = [s for s in image.sections if s.name.endswith(f".{symbol.name}")]
+        own = [s for s in image.sections if s.name.endswith(f".{symbol.name}") and not s.name.startswith(_ATTRIBUTES)]
         parts = sorted(_section_content(image, s) for s in own if not _NOT_CODE.match(s.name))
         code = hashlib.blake2b(b"\0".join(parts), digest_size=8).hexdigest()
         yield (
