@@ -147,8 +147,8 @@ class _Search:
         self.barriers: list[Barrier] = []  # that separate the block, since all was forgotten
         self.meetings: list[Barrier] = []  # of warps
         self.memory: dict[tuple[Buffer, str], _Contents] = {}
-        self.loose: dict[tuple[Buffer, str], list[Access]] = {}  # whose index is not known
-        self.exact: dict[tuple[Buffer, str], list[Access]] = {}
+        self.loose: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}  # whose index may be any
+        self.exact: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}
         self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
         self.found: list[_Best] = []
         self.repeated: set[tuple[Site, Form, int]] = set()
@@ -213,9 +213,9 @@ class _Search:
             self.repeated.clear()
         buffer = (event.buffer, event.field)
         if event.offset.unknown:
-            for earlier in self.exact.get(buffer, ()):
-                self._one_loose(earlier, event)
-            self.loose.setdefault(buffer, []).append(event)
+            if _anywhere(event):
+                self._against(self.exact.get(buffer), event)
+                self.loose.setdefault(buffer, {}).setdefault(event.site, []).append(event)
             return
         contents = self.memory.get(buffer)
         if contents is None:
@@ -227,9 +227,8 @@ class _Search:
                 self._meet(event, footprint, contents, meeting)
         if mode is not Mode.ASYNC_WRITE:
             contents.add(event, footprint)
-        for earlier in self.loose.get(buffer, ()):
-            self._one_loose(earlier, event)
-        self.exact.setdefault(buffer, []).append(event)
+        self._against(self.loose.get(buffer), event)
+        self.exact.setdefault(buffer, {}).setdefault(event.site, []).append(event)
 
     def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: set[Cell]) -> None:
         pairs: dict[int, _Pair] = {}
@@ -265,14 +264,23 @@ class _Search:
                 return False
         return True
 
-    def _one_loose(self, earlier: Access, later: Access) -> None:
+    def _against(self, before: dict[Site, list[Access]] | None, later: Access) -> None:
         """An index that is loaded may be any: it meets what other lanes did to the array since the last barrier."""
+        if not before:
+            return
+        best = self.best.setdefault((later.site, later.mode), {})
+        for site, accesses in before.items():
+            for earlier in accesses:
+                known = best.get(site)
+                found = known.conflict if known is not None else None
+                if found is not None and not found.barred and not found.warp_only:
+                    break  # nothing more is to be learnt about the two places
+                self._one_loose(earlier, later)
+
+    def _one_loose(self, earlier: Access, later: Access) -> None:
         modes = {earlier.mode, later.mode}
         if modes == {Mode.READ} or modes == {Mode.ATOMIC} or Mode.READ not in modes and Mode.ATOMIC not in modes:
             return
-        for access in (earlier, later):
-            if access.offset.unknown and not _anywhere(access):
-                return
         first = lanes_of(earlier.lanes)[0]
         others = lanes_of(later.lanes)
         lane = others[-1]

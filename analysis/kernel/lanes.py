@@ -77,6 +77,15 @@ class Form:
                 out.append((mono, value))
         return tuple(out)
 
+    def keys(self, lanes: tuple[int, ...]) -> list[object]:
+        """One value for each of these lanes: equal where the number is, if it is not `unknown`."""
+        own = [c for _, c in self.terms if not isinstance(c, int)]
+        if not own:
+            return [0] * len(lanes)
+        if len(own) == 1:
+            return [own[0][lane] for lane in lanes]
+        return [tuple([c[lane] for c in own]) for lane in lanes]
+
     def same_on(self, lanes: int, group: int = 0) -> bool:
         """All of these lanes hold the same number (with `group`: all of each group of so many neighbours)."""
         for mono, c in self.terms:

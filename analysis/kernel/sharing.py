@@ -125,7 +125,8 @@ def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:
             return None
     fixed = _fixed_part(access.offset)
     members = lanes_of(lanes)
-    places = Counter((fixed.at(lane), *(e.at(lane) for e in equal)) for lane in members)
+    columns = [number.keys(members) for number in (fixed, *equal)]
+    places = set(zip(*columns, strict=True))
     if len(places) == len(members):
         return None
     differing = [s for s in access.offset.symbols if s[0] in "~^"]
@@ -134,7 +135,7 @@ def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:
     if len(places) > 1 and any(not isinstance(c, int) for _, c in access.offset.terms):
         return None  # each thread has a part of its own, as far as the index goes
     if all(s[0] == "^" for s in differing):
-        warps = Counter((lane // WARP, fixed.at(lane), *(e.at(lane) for e in equal)) for lane in members)
+        warps = Counter(zip([lane // WARP for lane in members], *columns, strict=True))
         return Who.BLOCK if max(warps.values()) > 1 else None
     return Who.DATA
 
