@@ -39,7 +39,8 @@ from stitchcuda.gpu_validate.verdict import Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
 
 ID = "model"
-DECLARED = Declared((ID,), May.ANY, May.ANY, May.ANY, May.ANY, device=May.ANY)
+# Launches are composed otherwise in groups that the proof pairs; nothing else may be launched, and nothing more copied.
+DECLARED = Declared((ID,), May.ANY, May.FEWER, May.ANY, May.SAME, device=May.ANY)
 TOOL_TURNS = 6  # replies of one round that may call tools
 TOOL_CALLS = 8  # calls of one reply that are answered
 _BUDGETS = {
