@@ -15,7 +15,7 @@ from stitchcuda.server.cli.errors import CannotRun
 if TYPE_CHECKING:
     from stitchcuda.agent.invention.asking import Asking
     from stitchcuda.agent.model.accounting import Budget
-    from stitchcuda.agent.model.approvals import Command, Question
+    from stitchcuda.agent.model.approvals import Approvals, Command, Question
     from stitchcuda.agent.model.opening import Configured
 
 NOT_CONFIGURED = (
@@ -103,10 +103,8 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
     try:
         approvals = Approvals()
         commands = _commands(root, project) if may_run else ()
-        for question in said.questions(root, files, commands, approvals):
-            if not _agreed(question, arguments):
-                raise CannotRun(_refusal(question, path, arguments.proposer))
-            approvals.record(question)
+        if still := _still_open(said.questions(root, files, commands, approvals), arguments, approvals):
+            raise CannotRun(_refusal(still, path, arguments.proposer))
         agreed = said.agreed(root, files, commands, approvals)
     except ApprovalsError as error:
         raise CannotRun(str(error)) from None
@@ -164,9 +162,20 @@ def _commands(root: Path, project: Project) -> Sequence[Command]:
     return tuple(Command(text, str(file or "")) for text in texts if text)
 
 
-def _agreed(question: Question, arguments: argparse.Namespace) -> bool:
-    if question.subject in arguments.approve:
-        return True
+def _still_open(
+    questions: Sequence[Question], arguments: argparse.Namespace, approvals: Approvals
+) -> tuple[Question, ...]:
+    """Those that nobody agreed to, by the command's words or at the terminal; a yes is kept. After a no nothing more is asked."""
+    left: list[Question] = []
+    for question in questions:
+        if question.subject in arguments.approve or (not left and _agreed(question)):
+            approvals.record(question)
+        else:
+            left.append(question)
+    return tuple(left)
+
+
+def _agreed(question: Question) -> bool:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         return False
     print(f"{question.text}\n[y/N] ", end="", file=sys.stderr, flush=True)
@@ -176,6 +185,18 @@ def _agreed(question: Question, arguments: argparse.Namespace) -> bool:
         return False
 
 
-def _refusal(question: Question, path: str, proposer: str) -> str:
-    command = shlex.join(["stitchcuda", "stitch", path, "--proposer", proposer, "--approve", question.subject])
-    return f"{question.text}\nNothing was sent or executed. If you agree: {command}"
+def _refusal(questions: Sequence[Question], path: str, proposer: str) -> str:
+    words = ["stitchcuda", "stitch", path, "--proposer", proposer]
+    for subject in dict.fromkeys(q.subject for q in questions):
+        words += [f"--approve={subject}"] if subject.startswith("-") else ["--approve", subject]
+    texts = "\n".join(q.text for q in questions)
+    return f"{texts}\nNothing was sent or executed. If you agree: {' '.join(map(_word, words))}"
+
+
+def _word(text: str) -> str:
+    """For a shell; what a terminal would not show as it is stands escaped."""
+    if text.isprintable():
+        return shlex.quote(text)
+    shown = text.replace("\\", "\\\\").replace("'", "\\'")
+    escaped = (c if c.isprintable() else f"\\U{ord(c):08x}" for c in shown)
+    return f"$'{''.join(escaped)}'"

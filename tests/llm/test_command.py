@@ -164,6 +164,42 @@ def test_commands_of_the_workspace_are_agreed_to_as_well(
         assert main([*words, "--approve", "make -j all"]) == 0 and hub.requests[-1].may_run
 
 
+def test_one_command_agrees_to_all(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Also to a command that a terminal would not show as it is."""
+    build, run_ = "make \x1b[2K -j 'all'", "-x/main"
+    with ScriptedEndpoint([nothing_left()]) as endpoint:
+        mine(monkeypatch, endpoint)
+        text = f"[build]\ncommand = {json.dumps(build)}\n[run]\ncommand = {json.dumps(run_)}\n"
+        Path("p/stitchcuda.toml").write_text(text)
+        assert main(["stitch", "p", "--proposer", "llm"]) == 2
+        err = capsys.readouterr().err
+        assert not endpoint.all_requests and "\x1b" not in err
+        assert err.count("Send 2 files") == 1 and err.count("Execute this command") == 2
+        command = err.rstrip("\n").rpartition("If you agree: ")[2]
+        shell = ["bash", "-c", f"stitchcuda() {{ printf '%s\\0' \"$@\"; }}; {command}"]
+        done = subprocess.run(
+            shell, capture_output=True, check=True, timeout=60, env={**os.environ, "LC_ALL": "C.UTF-8"}
+        )
+        words = done.stdout.decode().split("\0")[:-1]
+        assert words == [*words[:4], "--approve", endpoint.url, "--approve", build, f"--approve={run_}"]
+        assert main(words) == 0 and endpoint.left == 0 and hub.requests[-1].may_run
+
+
+def test_a_no_at_the_terminal_ends_the_questions(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedEndpoint() as endpoint:
+        mine(monkeypatch, endpoint)
+        Path("p/stitchcuda.toml").write_text('[build]\ncommand = "make"\n[run]\ncommand = "./main"\n')
+        answering(monkeypatch, "y\nn\ny\n")
+        assert main(["stitch", "p", "--proposer", "llm", "--progress", "none"]) == 2
+        err = capsys.readouterr().err
+        assert err.count("[y/N]") == 2 and err.rstrip().endswith("--proposer llm --approve make --approve ./main")
+        assert not endpoint.all_requests and not hub.requests
+
+
 def answering(monkeypatch: pytest.MonkeyPatch, words: str) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
