@@ -420,16 +420,17 @@ class Loops(Lengths):
             elif isinstance(value, Pointer) and value.index is not None and name in self._stepped(stmt):
                 state.store(place, replace(value, index=None))
 
-    def _assigned(self, stmt: ir.Loop) -> frozenset[str]:
+    def _assigned(self, stmt: ir.Loop) -> tuple[str, ...]:
+        """What the loop changes, in the order of the text: what is made up for it is named the same in every run."""
         known = self._assigned_memo.get(id(stmt))
         if known is None:
-            names = set()
+            names: dict[str, None] = {}
             for node in ir.walk(stmt):
                 if isinstance(node, ir.Assign) and isinstance(node.target, ir.Name):
-                    names.add(node.target.name)
+                    names[node.target.name] = None
                 elif isinstance(node, ir.AddressOf) and isinstance(node.operand, ir.Name):
-                    names.add(node.operand.name)
-            known = self._assigned_memo[id(stmt)] = frozenset(names)
+                    names[node.operand.name] = None
+            known = self._assigned_memo[id(stmt)] = tuple(names)
         return known
 
     def _stepped(self, stmt: ir.Loop) -> frozenset[str]:
@@ -441,7 +442,7 @@ class Loops(Lengths):
         )
 
     @cached_property
-    def _assigned_memo(self) -> dict[int, frozenset[str]]:
+    def _assigned_memo(self) -> dict[int, tuple[str, ...]]:
         return {}
 
     # ----------------------------------------------------------------------------------------------- waits for a family

@@ -94,13 +94,8 @@ class Places(Clocks):
             return type
         if type.name in self.frame.types:
             bound = self.frame.types[type.name]
-            return replace(
-                bound,
-                pointer=bound.pointer + type.pointer,
-                reference=type.reference,
-                const=type.const or bound.const,
-                dims=type.dims or bound.dims,
-            )
+            pointer, const, dims = bound.pointer + type.pointer, type.const or bound.const, type.dims or bound.dims
+            return TypeRef(bound.name, bound.args, pointer, type.reference, const, dims)
         return statics.as_member(type, self.program, self.frame.function, self.frame.types)
 
     def cast(self, value: Value, type: TypeRef) -> Value:
@@ -214,7 +209,7 @@ class Places(Clocks):
         """The declared type of what a place holds."""
         type = self.objects[place.object].type
         if type is not None and type.reference:
-            type = replace(type, reference=False)
+            type = TypeRef(type.name, type.args, type.pointer, False, type.const, type.dims)
         for position, step in enumerate(place.path):
             type = self.names.resolve(self.bound_type(type))
             if type is None:

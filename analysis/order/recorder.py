@@ -95,6 +95,7 @@ class Frame:
     own: dict[int, None] = field(default_factory=dict)  # objects of its variables, which die with it
     captured: bool = False  # a lambda was made in it, which may outlive it and still name its variables
     number: int = -1  # of function and call path; see `Recorder.local_object`
+    called: tuple[tuple[str, int], ...] | None = None  # `calls` as an `Identity` has them
 
 
 class OutOfEffort(Exception):
@@ -190,7 +191,9 @@ class Recorder:
 
     def identity(self, kind: str, span: Span, extra: str = "") -> Identity:
         frame = self.frame
-        calls = tuple((s.function, s.span[0]) for s in frame.calls)
+        calls = frame.called
+        if calls is None:
+            calls = frame.called = tuple([(s.function, s.span[0]) for s in frame.calls])
         return Identity(kind, frame.function.path, frame.function.uid, span[0], span[1], calls, self.instance(), extra)
 
     def cut(self, span: Span, what: str) -> None:
