@@ -108,6 +108,7 @@ def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
         start = Start(baseline, contract, measured, proposed, best, refusals, left_out, judged)
         invented = parts.invent(start)
         stop, units, judged = invented.stop, invented.units, (*judged, *invented.judged)
+        refusals = (*refusals, *invented.refusals)
         answers = invented.offered[-1:] or search.judged  # each is better than those before it
         outcome, reason, best, question = conclude(contract, measured, answers)
     if outcome is Kind.NO_SAFE_CHANGE and stop in (Stop.BUDGET_SPENT, Stop.CANCELLED):

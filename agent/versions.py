@@ -202,13 +202,16 @@ def original_offset(
     return documents.original_offset(path, offset, shown)
 
 
-def original_line(base: Mapping[str, bytes], units: Sequence[Unit], path: str, line: int) -> int:
-    """The line (from 1) of the original at which a line of the text after all units stands. Raises UnitError."""
-    text = {**base, **compose(base, units, [u.id for u in units])}.get(path, b"")
+def original_line(
+    base: Mapping[str, bytes], units: Sequence[Unit], path: str, line: int, chosen: Sequence[str] | None = None
+) -> int:
+    """The line (from 1) of the original at which a line of the text after all units (after the chosen ones) stands. Raises
+    UnitError."""
+    text = {**base, **compose(base, units, [u.id for u in units] if chosen is None else chosen)}.get(path, b"")
     lines = LineIndex.of(text)
     if not 1 <= line <= len(lines):
         return line
-    offset = original_offset(base, units, path, lines.start(line - 1))
+    offset = original_offset(base, units, path, lines.start(line - 1), chosen)
     return LineIndex.of(base.get(path, b"")).line_at(offset) + 1
 
 

@@ -32,7 +32,8 @@ class Start:
 @dataclass(frozen=True)
 class Invented:
     """`units` is the whole sequence, the rules' included, `base` the original texts that it needs. `judged` are all versions of this
-    part, `offered` those of them that may be the answer. `problem` is why the model could not be asked, "" when it could."""
+    part, `offered` those of them that may be the answer. `problem` is why the model could not be asked, "" when it could. `refusals` are
+    those of the rules on top of its versions that the rules did not tell before, with lines of the original."""
 
     units: tuple[Unit, ...]
     base: Mapping[str, bytes]
@@ -41,3 +42,4 @@ class Invented:
     stop: Stop
     rounds: int = 0
     problem: str = ""
+    refusals: tuple[Refusal, ...] = ()

@@ -30,6 +30,7 @@ from stitchcuda.agent.proposing import Proposed, declared_of, read_base, serves
 from stitchcuda.agent.roles import architect, coder, conversation, repairer, tools
 from stitchcuda.agent.roles.answers import Edits, Fix, Malformed, Plan
 from stitchcuda.agent.roles.situation import Attempt, Brief, Scope
+from stitchcuda.agent.transforms.transform import Refusal
 from stitchcuda.agent.units import Obligation, TextEdit, Unit
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
@@ -71,7 +72,9 @@ def invent(start: Start, parts: Parts) -> Invented:
         parts.decided(Decision(state.round, before.phase, event, state.phase, detail))
         run.after(before, state)
     assert state.stop is not None
-    return Invented(run.units, run.base, tuple(run.judged), tuple(run.offered), state.stop, state.round, run.problem)
+    return Invented(
+        run.units, run.base, tuple(run.judged), tuple(run.offered), state.stop, state.round, run.problem, run.refusals
+    )
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,7 @@ class _Run:
         self.judged: list[Candidate] = []
         self.offered: list[Candidate] = []
         self.problem = ""
+        self.refusals: tuple[Refusal, ...] = ()
         self._known = changes_of(self.base, self.units, start.left_out)
         self.best = start.best
         self.at = self._standing(start.best.units if start.best else (), start.best.verdict if start.best else None)
@@ -323,16 +327,19 @@ class _Run:
             parts.transforms, parts.analyser, start.contract, parts.listener.step, lambda: parts.stopped() is not None
         )
         before = len(self.units)
-        units, base = on_top(rules, start.baseline, self.base, self.units, candidate.units, self._known)
+        done = on_top(rules, start.baseline, self.base, self.units, candidate.units, self._known)
+        self._refused(done.refusals)
+        units = done.units
         if len(units) == before:
             return candidate
-        self.units, self.base = units, dict(base)
+        self.units, self.base = units, dict(done.base)
         proposed = self._listen()
         search = Search(start.baseline, proposed, parts.judge, parts.listener, parts.stopped)
         try:
             kept = search.settle(tuple(u for u in units if u.id in candidate.units), units[before:])
         finally:
             self.judged += search.judged
+            self._refused(search.refusals)
         self._known |= changes_of(self.base, units, {u.id for u in units[before:]} - {u.id for u in kept})
         chosen = tuple(u.id for u in kept)
         better = next((c for c in search.judged if c.units == chosen), None)
@@ -341,6 +348,11 @@ class _Run:
         mine, other = candidate.speedup, better.speedup
         slower = mine is not None and other is not None and other[1].middle < mine[1].middle
         return candidate if candidate.verdict.state is VerdictState.ACCEPTED and slower else better
+
+    def _refused(self, refusals: Sequence[Refusal]) -> None:
+        """Only what was not told before: most stays as it was in the version below."""
+        new = (r for r in refusals if r not in self._start.refusals)
+        self.refusals = tuple(dict.fromkeys((*self.refusals, *new)))
 
     def _met(self, verdict: Verdict) -> bool:
         bounds = self._start.contract.bounds

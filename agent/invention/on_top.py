@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from stitchcuda.agent import versions
 from stitchcuda.agent.proposing import Analyser, Proposed, propose
-from stitchcuda.agent.transforms.transform import Transform
+from stitchcuda.agent.transforms.transform import Refusal, Transform
 from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.version import Version
@@ -25,6 +25,15 @@ class Rules:
     contract: Contract
     report: Callable[[str, str, Mapping[str, object]], None]
     stopped: Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class OnTop:
+    """The whole sequence, the original texts that it needs, and what was refused, with lines of the original."""
+
+    units: tuple[Unit, ...]
+    base: Mapping[str, bytes]
+    refusals: tuple[Refusal, ...] = ()
 
 
 def changes_of(base: Mapping[str, bytes], units: Sequence[Unit], chosen: Collection[str]) -> frozenset[Change]:
@@ -44,11 +53,11 @@ def on_top(
     units: Sequence[Unit],
     chosen: Sequence[str],
     known: frozenset[Change],
-) -> tuple[tuple[Unit, ...], Mapping[str, bytes]]:
-    """The sequence with what the rules prove on top of the version of the chosen units, and the original texts that it needs; the
-    same sequence when there is nothing new. What is `known` is not proposed again. Raises what `propose` raises."""
+) -> OnTop:
+    """The sequence with what the rules prove on top of the version of the chosen units; the same sequence when there is nothing new.
+    What is `known` is not proposed again. Raises what `propose` raises."""
     if not rules.transforms:
-        return tuple(units), base
+        return OnTop(tuple(units), base)
     version = baseline.with_texts(versions.compose(base, units, chosen))
     found = propose(
         version,
@@ -59,8 +68,9 @@ def on_top(
         rules.stopped,
     )
     fresh = _fresh(found, known)
+    refusals = tuple(_in_the_original(r, base, units, chosen) for r in found.refusals)
     if not fresh:
-        return tuple(units), base
+        return OnTop(tuple(units), base, refusals)
     whole = {
         **base,
         **{path: baseline.read(path) for path in found.base if path not in base and _exists(baseline, path)},
@@ -71,7 +81,15 @@ def on_top(
         done = versions.extend(whole, done, [replace(unit, id="", parents=parents)], on)
         renamed[unit.id] = done[-1].id
         on = (*on, done[-1].id)
-    return done, whole
+    return OnTop(done, whole, refusals)
+
+
+def _in_the_original(
+    refusal: Refusal, base: Mapping[str, bytes], units: Sequence[Unit], chosen: Sequence[str]
+) -> Refusal:
+    """A refusal in the version of the chosen units; in a file that they make, its line stays."""
+    line = versions.original_line(base, units, refusal.path, refusal.line, chosen) if refusal.path in base else None
+    return refusal if line is None else replace(refusal, line=line)
 
 
 def _fresh(found: Proposed, known: frozenset[Change]) -> tuple[str, ...]:

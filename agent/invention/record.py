@@ -40,7 +40,8 @@ _NAMES = {kind: name for name, kind in _EVENTS.items()}
 
 @dataclass(frozen=True)
 class Recorded:
-    """What stands in the file. `units` is the number of units that the rules made, `files` are those whose texts may be sent.
+    """What stands in the file. `units` and `refused` are the numbers of units and refusals of the rules when the model
+    began (None in older records: all refusals are), `files` are those whose texts may be sent.
     `traced`: whether the model was told of a trace, which no record keeps. `stop` and `offered` (digests of those that may be the answer) are there once it ended."""
 
     rounds: int
@@ -55,6 +56,7 @@ class Recorded:
     decisions: tuple[Decision, ...] = ()
     stop: Stop | None = None
     offered: tuple[str, ...] = ()
+    refused: int | None = None
 
 
 @dataclass
@@ -70,10 +72,9 @@ class Recorder:
         best = None if start.best is None else start.best.units
         left_out = tuple(sorted(start.left_out))
         measured, traced = start.measured.measured, start.measured.trace is not None
-        units = len(start.proposed.units)
-        self._write(
-            Recorded(self.rounds, self.rules, units, best, left_out, measured, traced, capabilities, tuple(files))
-        )
+        units, refused = len(start.proposed.units), len(start.refusals)
+        began = Recorded(self.rounds, self.rules, units, best, left_out, measured, traced, capabilities, tuple(files))
+        self._write(replace(began, refused=refused))
 
     def decided(self, decision: Decision) -> None:
         assert self._so_far is not None
@@ -103,6 +104,7 @@ def to_json(recorded: Recorded) -> dict[str, Any]:
         "decisions": [decision_to_json(d) for d in recorded.decisions],
         "stop": None if recorded.stop is None else recorded.stop.value,
         "offered": list(recorded.offered),
+        "refused": recorded.refused,
     }
 
 
@@ -120,7 +122,7 @@ def decision_to_json(decision: Decision) -> dict[str, Any]:
 def from_json(value: object) -> Recorded:
     """Raises SchemaError."""
     known = ["schema", "rounds", "rules", "units", "best", "left_out", "measured", "traced", "capabilities", "files"]
-    known += ["decisions", "stop", "offered"]
+    known += ["decisions", "stop", "offered", "refused"]
     reader = Reader(value, "", known)
     stop = reader.optional_text("stop")
     raw = dict(value) if isinstance(value, Mapping) else {}
@@ -138,6 +140,7 @@ def from_json(value: object) -> Recorded:
         reader.items("decisions", _decision),
         None if stop is None else Stop(reader.choice("stop", [s.value for s in Stop])),
         reader.items("offered", text),
+        reader.optional_integer("refused", least=0),
     )
 
 

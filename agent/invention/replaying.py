@@ -119,10 +119,11 @@ def _start(record_: Record, recorded: Recorded, contract: Contract, baseline: Ve
         best = next((c for c in judged if c.units == recorded.best), None)
         if best is None:
             raise JournalError(f"{record_.folder}: the verdict on what the model started from is missing")
-    proposed = Proposed(units, record_.refusals, base, original, original)
+    refusals = record_.refusals[: recorded.refused]
+    proposed = Proposed(units, refusals, base, original, original)
     measured = BaselineMeasured("", recorded.measured)
     left_out = frozenset(recorded.left_out)
-    return Start(baseline, contract, measured, proposed, best, record_.refusals, left_out, tuple(judged))
+    return Start(baseline, contract, measured, proposed, best, refusals, left_out, tuple(judged))
 
 
 def _verdict(record_: Record, name: str) -> Verdict | None:

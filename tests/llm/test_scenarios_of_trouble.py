@@ -6,6 +6,7 @@ import json
 import time
 
 import pytest
+from stitchcuda.agent import journal
 from stitchcuda.agent.model.accounting import Budget, Prices
 from stitchcuda.agent.outcome import Kind, Stop
 from stitchcuda.gpu_validate.verdict import VerdictState
@@ -400,6 +401,23 @@ def test_what_the_rules_refused_is_told_and_may_be_made_possible(stage: Stage) -
         "remove-wait",
     ]
     assert b"wait();" not in played.done.after["main.cu"]
+
+
+def test_what_the_rules_refuse_on_top_of_it_is_in_the_result(stage: Stage) -> None:
+    """With the line of the original where it stands, and once: the version below was told the rest."""
+    main = PROGRAM["main.cu"].replace("wait();", "wait(); // needed")
+    write_program(stage.root, {"main.cu": main})
+    edits = (
+        replace('#include "kernels.cuh"\n', '#include "kernels.cuh"\n// speed 1.5\n', "main.cu"),
+        replace("    float first;\n", "    float first;\n    // wait(); // needed\n", "main.cu"),
+    )
+    played = stage.play((plan(), code(*edits), nothing_left()))
+    assert played.events == ["planned", "written", "faster", "planned"]
+    lines = main.split("\n")
+    places = [lines.index("    wait(); // needed") + 1, lines.index("    float first;") + 2]
+    assert [(r["path"], r["line"]) for r in played.done.value["refused"]] == [("main.cu", n) for n in places]
+    assert {r["reason"] for r in played.done.value["refused"]} == {"the host reads `x`"}
+    assert len(journal.read(played.done.folder).refusals) == 2
 
 
 def test_a_rejected_version_is_not_what_the_next_idea_starts_from(stage: Stage) -> None:
