@@ -23,6 +23,8 @@ def assembly(found: tuple[Token, ...], k: int, on_device: bool) -> str:
     if _text(found, at) != "(":
         return 'inline assembly must be asm("...")'
     end = balanced(found, at)
+    if any(t.kind == "string" and "C" in literal(t) for t in _operands(found, at, end)):
+        return "what stands in inline assembly is not put together from other texts"
     text = ""
     for token in found[at + 1 : end - 1]:
         if token.text in (":", "::"):
@@ -39,6 +41,12 @@ def assembly(found: tuple[Token, ...], k: int, on_device: bool) -> str:
         if words[0].split(".")[0] not in PTX:
             return f"inline assembly `{words[0][:30]}` is not arithmetic or memory of the kernel"
     return ""
+
+
+def _operands(found: Sequence[Token], at: int, end: int) -> Sequence[Token]:
+    """All that stands behind the text."""
+    start = next((k for k in range(at, end) if found[k].text in (":", "::")), end)
+    return found[start:end]
 
 
 def _text(found: Sequence[Token], k: int) -> str:

@@ -29,8 +29,11 @@ MOST_NAMES = 10  # unknown names told of one file
 _STATEMENT = 60  # tokens of a statement that make it the same one
 _SUB_SPACES = frozenset(["ranges", "numbers", "literals", "string_literals"])  # of std, with members of their own
 _BEFORE_CALL = frozenset(
-    ["return", "else", "do", "case", "throw", "and", "or", "not", "co_return", "co_yield", "co_await"]
-)
+    [
+        "return", "else", "do", "case", "throw", "co_return", "co_yield", "co_await", "goto", "new", "delete", "sizeof", "typeid",
+        "and", "or", "not", "xor", "compl", "bitand", "bitor", "and_eq", "or_eq", "xor_eq", "not_eq",
+    ]
+)  # fmt: skip
 _REFUSED_DIRECTIVES = frozenset(
     ["line", "error", "warning", "import", "include_next", "ident", "embed", "undef", "assert", "unassert", "sccs"]
 )
@@ -57,10 +60,10 @@ def brought_in(before: bytes | None, after: bytes, around: Surroundings, names: 
 
 
 def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str], names: Declared) -> Iterator[Item]:
-    found = tokens(text)
+    found = _as_compiled(text)
     yield from _below_tokens(text)
     functions = definitions(text)
-    streams, given = _streams(found, functions), _given(found, functions)
+    streams, given = _streams(found, functions, len(text)), _given(found, functions)
     inside_device = [(d.start, d.end) for d in definitions(text) if d.space in ("global", "device")]
 
     def on_device(token: Token) -> bool:
@@ -93,6 +96,12 @@ def _items(text: bytes, fresh: bool, around: Surroundings, before: dict[str, str
             if any(start <= token.start < end for start, end in given.get(token.text, ())) and not _member(found, k):
                 what = f"`{_shown(found, k)}`: {token.text} leads to the arguments and the environment, and is used no further"
                 yield Item("environment", f"given {_rest_of_statement(found, k)}", token.line, what)
+
+
+def _as_compiled(text: bytes) -> tuple[Token, ...]:
+    """The tokens with the directives behind all others: `#define D .` between two lines of code does not part these, and its
+    last token does not stand before what follows."""
+    return tuple(sorted(tokens(text), key=lambda token: token.headline))
 
 
 def _below_tokens(text: bytes) -> Iterator[Item]:
@@ -137,7 +146,7 @@ def _given(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[st
     return out
 
 
-def _streams(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[str, list[tuple[int, int]]]:
+def _streams(found: tuple[Token, ...], functions: Sequence[Definition], size: int) -> dict[str, list[tuple[int, int]]]:
     """Variables that are files or streams, with the ranges in which their names mean them: a function, or the whole text."""
     out: dict[str, list[tuple[int, int]]] = {}
     for k, token in enumerate(found):
@@ -148,7 +157,7 @@ def _streams(found: tuple[Token, ...], functions: Sequence[Definition]) -> dict[
             at += 1
         if at < len(found) and found[at].kind == "word" and found[at].text not in KEYWORDS:
             inside = [(d.start, d.end) for d in functions if d.start <= token.start < d.end]
-            out.setdefault(found[at].text, []).extend(inside or [(0, found[-1].end)])
+            out.setdefault(found[at].text, []).extend(inside or [(0, size)])
     return out
 
 
@@ -196,7 +205,7 @@ def _word(
         yield Item(DENIED[word], _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT[DENIED[word]]}")
     elif kind := denied_cuda(word):
         yield Item(kind, _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT[kind]}")
-    elif word in AMBIGUOUS and _means_the_system(found, k, root, call, names, around):
+    elif word in AMBIGUOUS and _means_the_system(found, k, root, call, names, around, on_device(token)):
         kind = AMBIGUOUS[word]
         yield Item(
             kind,
@@ -236,16 +245,18 @@ _WHAT = {
 
 
 def _means_the_system(
-    found: tuple[Token, ...], k: int, root: str | None, call: bool, names: Declared, around: Surroundings
+    found: tuple[Token, ...], k: int, root: str | None, call: bool, names: Declared, around: Surroundings, device: bool
 ) -> bool:
     word = found[k].text
     if root is not None:
-        return root == "" or (root == "std" and not standard(word))
+        # Whatever namespace may have taken in all of std, or of the global one.
+        known = word in around.defined or root in ROOTS or names.aliases.get(root) in ROOTS or root == "template"
+        return root == "" or (not standard(word) if root == "std" else not known)
     if _declares(found, k, names, around):
         return False
     if call:
         return word not in around.defined
-    return word not in names.values
+    return word not in names.values or not (device or word in around.values)
 
 
 def _member(found: tuple[Token, ...], k: int) -> bool:
@@ -271,7 +282,10 @@ def _declares(found: tuple[Token, ...], k: int, names: Declared, around: Surroun
     if before is None or before.directive != found[k].directive:
         return False
     if before.kind == "word":
-        return before.text not in _BEFORE_CALL and before.text not in names.macros and before.text not in around.macros
+        if before.text in _BEFORE_CALL or before.text in names.macros or before.text in around.macros:
+            return False
+        # Some macro of a header: CUDART_CB is nothing at all.
+        return before.text in names.called or not re.fullmatch(r"[A-Z_][A-Z0-9_]+", before.text)
     if _text(found, k + 1) == "(":
         return False
     return before.text in (">", "&", "&&", "*") and k >= 2 and found[k - 2].kind == "word" and _at_start(found, k - 2)
@@ -343,7 +357,7 @@ def _shapes(found: tuple[Token, ...], k: int) -> Iterator[Item]:
 
 def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
     """Names that neither the program, nor the language, nor CUDA's device code has."""
-    found = tokens(text)
+    found = _as_compiled(text)
     unknown: dict[str, Item] = {}
     for k, token in enumerate(found):
         word = token.text

@@ -65,6 +65,7 @@ def violations(
         return (*found, Violation("size", inside[0].path, 0, f"the edits add {grown} bytes, more than {MOST_ADDED}"))
     names = frozenset(path for path in after if path not in texts_before)
     around.paths |= names
+    around.values = frozenset(together(declared(texts_before[p]) for p in after if p in texts_before).values)
     declares = together(declared(text) for text in after.values())
     for path, text in after.items():
         found += _in_file(path, texts_before.get(path), text, scope, around, declares)

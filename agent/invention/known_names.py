@@ -179,11 +179,18 @@ _KINDS: Mapping[str, str] = {
         system popen _popen fork vfork clone execl execlp execle execv execvp execvpe execve fexecve posix_spawn posix_spawnp waitpid
         _exit _Exit quick_exit atexit at_quick_exit on_exit daemon ptrace prctl syscall __syscall setrlimit sched_setaffinity
         CreateProcess WinExec ShellExecute wordexp longjmp setjmp _longjmp _setjmp siglongjmp sigsetjmp set_terminate getpid getppid
+        execveat posix_spawnattr_init posix_spawn_file_actions_init killpg tgkill pidfd_open pidfd_send_signal pidfd_getfd unshare setns
+        waitid wait3 wait4 setuid setgid seteuid setegid setreuid setregid setresuid setresgid setfsuid setfsgid setgroups initgroups
+        setsid setpgid setpgrp setpriority sched_setscheduler sched_setparam sched_setattr pivot_root chroot umount umount2 reboot
+        process_vm_readv process_vm_writev process_madvise process_mrelease init_module delete_module finit_module create_module modify_ldt
+        arch_prctl ioperm setcontext makecontext swapcontext getcontext prlimit vhangup swapon swapoff forkpty pthread_exit pthread_atfork
+        setdomainname sethostname sethostid quotactl klogctl wordfree sysctl ulimit
         __libc_start_main __libc_system _start _init _fini __builtin_trap __builtin_longjmp __builtin_setjmp __cxa_atexit getrusage
     """,
     "network": """
         socket socketpair accept4 sendto sendmsg recvfrom recvmsg getaddrinfo gethostbyname gethostname inet_pton inet_addr htons
         curl_easy_init setsockopt getsockopt
+        recvmmsg sendmmsg getnameinfo getaddrinfo_a getpeername getsockname gethostbyaddr gethostbyname2 getifaddrs getdomainname
     """,
     "file": """
         FILE fopen fopen64 freopen fdopen open64 openat creat pread pwrite readv writev fread fwrite fgets fgetc getc getchar gets
@@ -191,34 +198,53 @@ _KINDS: Mapping[str, str] = {
         basic_ofstream basic_fstream filesystem opendir readdir mkdir rmdir unlink symlink readlink fstat lstat chmod chown tmpfile
         tmpnam mkstemp mkdtemp mktemp truncate ftruncate mmap mmap64 munmap mprotect mremap shm_open sem_open ioctl fcntl dup2
         epoll_create inotify_init random_device sendfile stdin cin wcin iopl
+        unlinkat renameat renameat2 linkat symlinkat mkdirat mknod mknodat mkfifo mkfifoat readlinkat fchmod fchmodat lchmod fchown fchownat
+        lchown fchdir chdir fstatat statx faccessat euidaccess eaccess utime utimes lutimes futimes futimens futimesat utimensat tempnam
+        tmpnam_r mkostemp mkostemps mkstemps open_memstream open_wmemstream fmemopen fopencookie open_tree open_by_handle_at
+        name_to_handle_at copy_file_range sync_file_range syncfs fdatasync fallocate posix_fallocate posix_fadvise readahead fcloseall
+        fileno fgetpos fsetpos fseeko ftello ungetc ungetwc getdelim getw getwc fgetwc fgetws getwchar fwscanf wscanf vwscanf vfwscanf
+        fputs_unlocked preadv preadv2 pwritev pwritev2 vmsplice closefrom close_range dup3 pipe2 fpathconf pathconf scandir scandirat
+        fdopendir telldir seekdir rewinddir realpath canonicalize_file_name getxattr setxattr lsetxattr fsetxattr removexattr shmat shmget
+        shmctl shmdt shm_unlink msgget msgsnd msgrcv msgctl mq_open mq_send mq_receive mq_unlink semget semop semctl lockf
+        aio_read aio_write lio_listio posix_openpt grantpt unlockpt ptsname openpty inotify_init1 inotify_add_watch fanotify_init
+        epoll_create1 epoll_ctl epoll_wait pselect ppoll msync remap_file_pages madvise posix_madvise mlock mlock2 mlockall sbrk
+        fsopen fsmount move_mount mount_setattr getentropy getrandom
     """,
     "environment": """
         getenv secure_getenv setenv putenv unsetenv clearenv environ __environ _environ envp getauxval program_invocation_name
-        program_invocation_short_name __progname uname sysconf backtrace dl_iterate_phdr getpwuid getcwd __argv __argc _dl_argv
+        program_invocation_short_name __progname uname sysconf backtrace dl_iterate_phdr getpwuid getcwd getwd
+        get_current_dir_name getpwnam getgrgid getlogin getlogin_r getuid geteuid getgid getegid gettid getpgid getpgrp getsid getpass
+        getrlimit sysinfo getloadavg sched_getaffinity sched_getcpu getcpu confstr setlocale localeconv gethostid ttyname ttyname_r isatty
+        __argv __argc _dl_argv
     """,
     "loading": """
-        dlopen dlsym dlmopen dladdr dlvsym LoadLibrary LoadLibraryA GetProcAddress cuModuleLoad cuModuleLoadData cuLibraryLoadData
+        dlopen dlsym dlmopen dladdr dladdr1 dlinfo dlvsym dlclose LoadLibrary LoadLibraryA GetProcAddress cuModuleLoad cuModuleLoadData cuLibraryLoadData
         cuGetProcAddress cuGetExportTable cudaGetExportTable nvrtcCompileProgram nvrtcCreateProgram cuLinkCreate
     """,
-    "signal": "sigaction sigprocmask setitimer timer_create pthread_kill sigaltstack signalfd eventfd ualarm",
+    "signal": "bsd_signal sysv_signal sigqueue sigsuspend sigwait sigset timerfd_create timerfd_settime timer_settime sigaction sigprocmask setitimer timer_create pthread_kill sigaltstack signalfd eventfd ualarm",
     "timer": """
         clock_gettime gettimeofday clock64 times usleep nanosleep sleep_for sleep_until __nanosleep chrono steady_clock system_clock
         high_resolution_clock clock_settime settimeofday timespec_get globaltimer __rdtsc _rdtsc rdtsc __builtin_ia32_rdtsc
-        __builtin_readcyclecounter clock_getres __TIME__ __DATE__ __TIMESTAMP__ __FILE__ __BASE_FILE__ __COUNTER__ __INCLUDE_LEVEL__
+        __builtin_readcyclecounter clock_getres clock_nanosleep clock_adjtime
+        adjtimex adjtime ftime stime timespec_getres getitimer __TIME__ __DATE__ __TIMESTAMP__ __FILE__ __BASE_FILE__ __COUNTER__ __INCLUDE_LEVEL__
     """,
-    "thread": "pthread_create jthread std_thread thrd_create promise packaged_task condition_variable omp_set_num_threads",
+    "thread": "pthread_create pthread_cancel thrd_exit thrd_sleep sched_yield jthread std_thread thrd_create promise packaged_task condition_variable omp_set_num_threads",
     "output": """
         printf fprintf vprintf vfprintf dprintf vdprintf puts fputs fputc putc putchar putchar_unlocked perror cout cerr clog wcout
-        wcerr stdout stderr syslog ostream osyncstream basic_ostream psignal error_at_line __assert_fail
+        wcerr stdout stderr syslog vsyslog
+        fputc_unlocked putc_unlocked fwrite_unlocked fputwc fputws putwc putwchar wprintf fwprintf vwprintf vfwprintf putw psiginfo
+        ostream osyncstream basic_ostream psignal error_at_line __assert_fail
     """,
 }
-DENIED: Mapping[str, str] = {word: kind for kind, words in _KINDS.items() for word in words.split()}
+DENIED: Mapping[str, str] = {
+    name: kind for kind, words in _KINDS.items() for word in words.split() for name in (word, f"{word}64")
+}
 
 # Plain English that programs use for names of their own: these are meant only where they are called or handed on.
 _AMBIGUOUS_KINDS: Mapping[str, str] = {
-    "process": "wait kill raise abort exit nice pause terminate",
-    "network": "connect bind listen accept send recv",
-    "file": "open close read write remove rename link stat access pipe select poll dup rewind getline splice lseek fsync sync",
+    "process": "wait kill raise abort exit nice pause terminate mount personality acct",
+    "network": "connect bind listen accept send recv shutdown",
+    "file": "open close read write remove rename link stat access pipe select poll dup rewind getline splice lseek fsync sync tee glob flock",
     "signal": "signal alarm",
     "timer": "clock time sleep",
     "thread": "thread async future",

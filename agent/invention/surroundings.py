@@ -38,7 +38,7 @@ _RESULT_WORDS = re.compile(
 class Surroundings:
     """`reaching` are functions and macros of the program by which code gets to files, processes, printing and the like, with the
     kind; `defined` are its functions, `called` the words that stand before a parenthesis; `checks` those that look at CUDA's errors; `pasting` macros that build names. `checked` counts the CUDA calls that stand in
-    a check, by name."""
+    a check, by name. `values` are what the edited files declared before."""
 
     words: frozenset[str] = frozenset()
     macros: dict[str, tuple[str, ...]] = field(default_factory=dict)
@@ -50,6 +50,7 @@ class Surroundings:
     checked: frozenset[str] = frozenset()
     defined: frozenset[str] = frozenset()
     called: frozenset[str] = frozenset()
+    values: frozenset[str] = frozenset()
 
 
 def is_code(path: str) -> bool:
