@@ -28,6 +28,8 @@ from stitchcuda.agent.invention.tokens import Token, balanced, literal, tokens
 MOST_NAMES = 10  # unknown names told of one file
 _STATEMENT = 60  # tokens of a statement that make it the same one
 _SUB_SPACES = frozenset(["ranges", "numbers", "literals", "string_literals"])  # of std, with members of their own
+_FULL_ROOTS = frozenset(["thrust", "cub", "cuda", "cooperative_groups", "nvcuda"])
+_OF_ROOTS = frozenset(["sync", "wait"])  # of cooperative groups, though words of the system
 _BEFORE_CALL = frozenset(
     [
         "return", "else", "do", "case", "throw", "co_return", "co_yield", "co_await", "goto", "new", "delete", "sizeof", "typeid",
@@ -195,6 +197,8 @@ def _word(
     elif word == "namespace" and _text(found, k + 1) in {"std", *ROOTS} and _text(found, k + 2) in ("{", "::"):
         what = f"nothing is put into the namespace {_text(found, k + 1)}"
         yield Item("interpose", _statement(found, k), token.line, what)
+    elif word == "namespace" and _text(found, k + 2) == "=" and _text(found, k + 1) in _FULL_ROOTS:
+        yield Item("hidden", _statement(found, k), token.line, f"nothing else is named {_text(found, k + 1)}")
     elif root in ROOTS and re.search(r"clock|timer|get_sreg", word):
         yield Item("timer", _statement(found, k), token.line, f"`{_shown(found, k)}`: {_WHAT['timer']}")
     elif word in around.pasting and call:
@@ -250,13 +254,18 @@ def _means_the_system(
     word = found[k].text
     if root is not None:
         # Whatever namespace may have taken in all of std, or of the global one.
-        known = word in around.defined or root in ROOTS or names.aliases.get(root) in ROOTS or root == "template"
+        known = (
+            word in around.defined
+            or root == "template"
+            or (word in _OF_ROOTS and (root in ROOTS or names.aliases.get(root) in ROOTS))
+            or (word == "remove" and root == "thrust")
+        )
         return root == "" or (not standard(word) if root == "std" else not known)
     if _declares(found, k, names, around):
         return False
     if call:
         return word not in around.defined
-    return word not in names.values or not (device or word in around.values)
+    return word not in names.values or not ((device and word != "clock") or word in around.values)
 
 
 def _member(found: tuple[Token, ...], k: int) -> bool:
