@@ -261,11 +261,12 @@ def _means_the_system(
             or (word == "remove" and root == "thrust")
         )
         return root == "" or (not standard(word) if root == "std" else not known)
+    own = word in around.values or (device and word != "clock")
     if _declares(found, k, names, around):
-        return False
+        return not own and not device  # a name for a later version to hide the system's behind
     if call:
         return word not in around.defined
-    return word not in names.values or not ((device and word != "clock") or word in around.values)
+    return word not in names.values or not own
 
 
 def _member(found: tuple[Token, ...], k: int) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stitchcuda.agent import versions
 from stitchcuda.agent.invention.brought_in import brought_in
 from stitchcuda.agent.invention.declared import Declared, declared, together
-from stitchcuda.agent.invention.definitions import definitions
+from stitchcuda.agent.invention.definitions import definitions, host_values
 from stitchcuda.agent.invention.surroundings import Surroundings, surroundings_of
 from stitchcuda.agent.invention.touched import file_outside, interposed, parts_outside, shadowed
 from stitchcuda.agent.roles.situation import Scope
@@ -65,7 +65,7 @@ def violations(
         return (*found, Violation("size", inside[0].path, 0, f"the edits add {grown} bytes, more than {MOST_ADDED}"))
     names = frozenset(path for path in after if path not in texts_before)
     around.paths |= names
-    around.values = frozenset(together(declared(texts_before[p]) for p in after if p in texts_before).values)
+    around.values = frozenset().union(*(host_values(texts_before[p]) for p in after if p in texts_before))
     declares = together(declared(text) for text in after.values())
     for path, text in after.items():
         found += _in_file(path, texts_before.get(path), text, scope, around, declares)

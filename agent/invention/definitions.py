@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from stitchcuda.agent.invention.declared import declared
+from stitchcuda.agent.invention.tokens import tokens
 from stitchcuda.analysis.program import cuda
 from stitchcuda.analysis.program.ir import Space
 
@@ -73,6 +75,13 @@ def _functions(text: bytes) -> tuple[Definition, ...]:
             )
         )
     return tuple(found)
+
+
+def host_values(text: bytes) -> frozenset[str]:
+    """The variables and the like that stand outside of functions that run on the device only."""
+    device = [(d.start, d.end) for d in definitions(text) if d.space in ("global", "device")]
+    words = {t.text for t in tokens(text) if t.kind == "word" and not any(a <= t.start < b for a, b in device)}
+    return frozenset(words & declared(text).values)
 
 
 def named(found: Sequence[Definition], name: str) -> tuple[Definition, ...]:

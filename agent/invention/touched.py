@@ -127,13 +127,15 @@ def _owner(definition: Definition) -> str:
 
 
 def interposed(fresh: Sequence[Definition], lines: LineIndex) -> Iterator[Outside]:
-    """New functions that would be called in place of those of CUDA, C or the system. A kernel's name is never theirs."""
+    """New functions that would be called in place of those of CUDA, C or the system. A kernel's name is none of C's."""
     for definition in fresh:
         name = definition.name
-        if definition.member:
-            continue
-        others = name in DENIED or is_of_cuda(name)
-        if others or (definition.space != "global" and (name in AMBIGUOUS or is_of_c(name))):
+        # Also as a kernel or a member: a later version could hide the system's behind it.
+        others = name in AMBIGUOUS or (
+            not definition.member
+            and (name in DENIED or is_of_cuda(name) or (definition.space != "global" and is_of_c(name)))
+        )
+        if others:
             what = f"a function named {name} would be called in place of another one: give it another name"
             yield Outside("interpose", lines.line_at(definition.start) + 1, what)
 
