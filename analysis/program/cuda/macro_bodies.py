@@ -34,6 +34,11 @@ class MacroDef:
         return self.body if _NAME_ONLY.match(self.body) else ""
 
 
+# A name of CUDA that stands for one of another vendor: how a program is ported. Read as CUDA, it means what CUDA means by it.
+_OF_CUDA = re.compile(r"(?:cuda|cu[A-Z]|cu(?:blas|dnn|fft|rand|solver|sparse)|nccl)\w*$|(?:CU|CUDA|CUBLAS|NCCL)_\w+$")
+_OF_OTHERS = re.compile(
+    r"(?i:hip|rccl|roc|miopen|musa|mccl)\w+$|mu[A-Z]\w*$|MU(?:BLAS)?_\w+$|mu(?:blas|fft|rand|sparse|solver)\w*$"
+)
 _NAME_ONLY = re.compile(r"[A-Za-z_]\w*$")
 _OBJECT_ACTS = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>;]*>\s*)?(?:\(|<<<)|[;{}]|\b(?:return|goto|break|continue|throw)\b")
 _CAST_ONLY = re.compile(
@@ -81,6 +86,8 @@ def collect_macros(text: bytes) -> dict[str, MacroDef]:
                 names[-1] = names[-1][:-3].strip() or "__VA_ARGS__"
             params = tuple(names)
         if not body and name in found:
+            continue
+        if _OF_CUDA.match(name) and _OF_OTHERS.match(body):
             continue
         found[name] = MacroDef(name, params, body, variadic, match.start(1))
     return found

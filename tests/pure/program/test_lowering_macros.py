@@ -184,3 +184,14 @@ int after() { return 0; }
     assert text_of(source, run.base, run.span).startswith("SCALE(float)")
     assign = next(n for n in walk(found["fill"].body) if isinstance(n, Evaluate))  # type: ignore[arg-type]
     assert text_of(source, found["fill"].base, assign.span) == "x[0] = 1"
+
+
+def test_names_of_cuda_that_a_port_gives_to_another_vendor_mean_what_cuda_means_by_them() -> None:
+    ports = (
+        "#if defined(USE_HIP)\n#define cudaFree hipFree\n#define cudaStream_t hipStream_t\n#define cublasSgemm hipblasSgemm\n"
+        "#elif defined(USE_MUSA)\n#define cudaFree musaFree\n#define CUBLAS_OP_N MUBLAS_OP_N\n#define cuMemCreate muMemCreate\n#endif\n"
+    )
+    assert not collect_macros(ports.encode())
+    assert statements("cudaFree(p);", ports) == ["free:cudaFree(ptr=p)"]
+    wrapped = "#define cudaFree tracked_free\n#define cudaHostRegisterReadOnly 0\n#define cudaCheck hipCheck(1)\n"
+    assert sorted(collect_macros(wrapped.encode())) == ["cudaCheck", "cudaFree", "cudaHostRegisterReadOnly"]
