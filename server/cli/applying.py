@@ -6,9 +6,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from stitchcuda.agent import journal, versions
+from stitchcuda.agent.invention.surroundings import is_code
 from stitchcuda.agent.journal import Applied, Record, Run
+from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.writing import replace_files
 
 
@@ -37,6 +40,16 @@ def _make(record: Record, base: dict[str, bytes], after: dict[str, bytes]) -> tu
     expected: dict[str, list[bytes | None]] = {}
     for path in paths:
         place = os.path.join(folder, *path.split("/"))
+        _must_be_a_source(folder, path, place)
         changes[place] = after.get(path, base.get(path))
         expected[place] = [base.get(path), *(texts.get(path, base.get(path)) for texts in known)]
     return replace_files(changes, expected)
+
+
+def _must_be_a_source(folder: Path, path: str, place: str) -> None:
+    """A run's folder may come from anybody, and its units may name any file. Raises CannotRun."""
+    if is_code(path) and not any(part.startswith(".") for part in path.split("/")):
+        if Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder)):
+            return
+        raise CannotRun(f"{place}: a link leads out of the program's folder; nothing was written")
+    raise CannotRun(f"{place}: is no source file of a program; nothing was written")

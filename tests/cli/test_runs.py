@@ -7,8 +7,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from stitchcuda.agent import journal
+from stitchcuda.agent import journal, versions
 from stitchcuda.agent.journal import Record
+from stitchcuda.agent.units import TextEdit, Unit
+from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.server.cli import runs, stitch
 from stitchcuda.server.cli.dispatch import main
 
@@ -67,6 +69,27 @@ def test_what_a_run_from_elsewhere_says_of_itself_is_checked(made: MadeUp, tmp_p
     shutil.copytree(record().folder, tmp_path / "received")
     assert main(["runs", "apply", "received"]) == 0
     assert len(made.judged) == 1
+
+
+@pytest.mark.parametrize("path", [".git/hooks.cu", "Makefile", "notes.txt", "linked/new.cu"])
+def test_only_sources_inside_of_the_program_are_written(
+    made: MadeUp, tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    Path("p/linked").symlink_to(tmp_path / "outside", target_is_directory=True)
+    before = tree_of(tmp_path)
+    unit = Unit("", (), "remove-wait", "", (TextEdit(path, 0, 0, b"int a;\n"),), Declared(("remove-wait",)))
+    units = versions.extend(journal.base_texts(record()), record().units, [unit])
+    journal.Run(record().folder).units(journal.base_texts(record()), units)
+    chosen = ",".join(u.id for u in units)
+    assert main(["runs", "apply", "--units", chosen, "--unvalidated"]) == 2
+    err = capsys.readouterr().err
+    assert "is no source file of a program" in err or "a link leads out of the program's folder" in err
+    assert tree_of(tmp_path) == before
+
+
+def tree_of(folder: Path) -> set[str]:
+    return {p.relative_to(folder).as_posix() for p in folder.rglob("*") if "cache" not in p.parts}
 
 
 def test_another_choice_is_validated_first_and_its_verdict_is_kept(made: MadeUp) -> None:
