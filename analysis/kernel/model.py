@@ -9,7 +9,8 @@ concrete: this lane writes this element in this round.
 Branches. A condition that is known sends each lane its way (`Access.lanes`, `Barrier.lanes` are who got there). A
 condition that is not known is walked both ways, one after the other, and what happens on a side stands under a `Guard`.
 A loop whose end is not known is walked for `UNKNOWN_ROUNDS` rounds, each under the guard that it takes place.
-A loop with a known end is walked in full, up to a limit.
+A loop with a known end is followed in full, up to a limit; rounds that only repeat others are written down without being
+walked (`rounds.py`), then without their accesses to global memory but for the last round's.
 
 Events are in the order of the walk, which for each single lane is its program order. Nothing is said about the order
 of different lanes: that is what barriers are for.
