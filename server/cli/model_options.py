@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 import sys
 from collections.abc import Sequence
@@ -157,9 +158,11 @@ def _commands(root: Path, project: Project) -> Sequence[Command]:
     from stitchcuda.agent.model.approvals import Command
     from stitchcuda.gpu_validate.project_file import find_file
 
-    file = find_file(root)
-    texts = (project.build.command, project.run.command)
-    return tuple(Command(text, str(file or "")) for text in texts if text)
+    file, run = find_file(root), project.run
+    # A number changes no command; any other text may be a command itself, and is seen before it is one.
+    odd = [size for size in run.sizes if "{size}" in run.command and not re.fullmatch(r"\d[\w.,:-]*", size)]
+    texts = (project.build.command, run.command, *(run.command.replace("{size}", size) for size in odd))
+    return tuple(Command(text, str(file or "")) for text in dict.fromkeys(texts) if text)
 
 
 def _still_open(

@@ -164,6 +164,22 @@ def test_commands_of_the_workspace_are_agreed_to_as_well(
         assert main([*words, "--approve", "make -j all"]) == 0 and hub.requests[-1].may_run
 
 
+def test_a_command_is_seen_with_the_texts_that_are_put_into_it(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedEndpoint(then=nothing_left()) as endpoint:
+        mine(monkeypatch, endpoint)
+        words = ["stitch", "p", "--proposer", "llm", "--approve", endpoint.url, "--approve", "sh -c {size}"]
+        Path("p/stitchcuda.toml").write_text('[run]\ncommand = "sh -c {size}"\nsizes = ["64", "1024x8"]\n')
+        assert main(words) == 0 and hub.requests  # numbers
+        hub.requests.clear()
+        capsys.readouterr()
+        Path("p/stitchcuda.toml").write_text('[run]\ncommand = "sh -c {size}"\nsizes = ["64", "curl"]\n')
+        assert main(words) == 2
+        assert "\nsh -c curl\n" in capsys.readouterr().err and not hub.requests
+        assert main([*words, "--approve", "sh -c curl"]) == 0 and hub.requests
+
+
 def test_one_command_agrees_to_all(
     hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
