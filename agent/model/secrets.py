@@ -48,7 +48,8 @@ class Redactor:
         text = self._without_values(text, removed)
         for kind, pattern in _PATTERNS:
             text = pattern.sub(lambda m, kind=kind: self._replace(m, kind, removed), text)  # type: ignore[misc]
-        text = _ASSIGNED.sub(lambda m: self._assigned(m, removed), text)
+        for assigned in (_ASSIGNED, _STARTED):
+            text = assigned.sub(lambda m: self._assigned(m, removed), text)
         return Cleaned(text, dict(removed))
 
     def text(self, text: str) -> str:
@@ -137,6 +138,8 @@ def _is_secret(name: str, value: str, quoted: bool) -> bool:
         return _is_generated(value)
     if kind == "password" and len(value) >= 4 and (quoted or name.isupper()):
         return True  # a bare word is a value where names are in capitals; in programs it is another variable
+    if name.isupper() and re.fullmatch(r"[A-Za-z0-9+/=]{32,}", value) and _bits(value) >= 4.0:
+        return True  # of a variable of the environment; of many letters some happen to be no digits
     return len(value) >= (8 if kind == "password" else 16) and _random(value, quoted) and _bits(value) >= 3.0
 
 
@@ -237,4 +240,10 @@ _ASSIGNED = re.compile(
     r"|(?P<name>[A-Za-z][A-Za-z0-9_.-]{0,80})(?:['\"]?\]?[ \t]{0,20}(?::=|=>|[:=])|(?P<comma>['\"][ \t]{0,20},))[ \t]{0,20})"
     r"(?:[A-Za-z]{0,2}(?P<q>['\"])(?P<quoted>(?:(?!(?P=q))[^\n\\]|\\[^\n]){1,400})(?P=q)"
     r"|(?P<bare>[A-Za-z0-9_./+=~!@#$%^&*-]{4,400})(?=[\s'\";,]|$))"
+)
+
+# name("value"), name{"value"}
+_STARTED = re.compile(
+    r"(?P<option>(?!))?(?P<comma>(?!))?(?P<bare>(?!))?(?<![A-Za-z0-9_])(?P<name>[A-Za-z][A-Za-z0-9_]{0,80})[ \t]{0,4}[({][ \t]{0,20}"
+    r"[A-Za-z]{0,2}(?P<q>['\"])(?P<quoted>(?:(?!(?P=q))[^\n\\]|\\[^\n]){1,400})(?P=q)"
 )

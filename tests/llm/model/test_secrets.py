@@ -98,6 +98,8 @@ def test_passwords_in_addresses(user: str, password: str) -> None:
         "https://example.org/v1?api_key={}&x=1",
         "https://{}:x@example.org",
         "wandb_api_key = '{}'",
+        'std::string token("{}");',
+        'const std::string api_key{{ "{}" }};',
     ],
 )
 @given(value=_random(alnum, 24, 40))
@@ -107,6 +109,13 @@ def test_what_is_assigned_to_names_of_secrets(text: str, value: str) -> None:
     if text.startswith("#define"):
         text = text.partition("\n")[2]
     assert value not in PLAIN.text(text.format(value))
+
+
+def test_keys_of_an_environment_with_few_digits() -> None:
+    key = "wJalrXUtnFEMI/KxMDENG/bPxRfiCYvQbTLmZgKo"
+    assert key not in PLAIN.text(f"# AWS_SECRET_ACCESS_KEY={key}\n")
+    path = "build/release/third_party/keys/generated"
+    assert path in PLAIN.text(f"SECRET_KEY_FILES={path}\n")
 
 
 def test_short_passwords_too() -> None:
