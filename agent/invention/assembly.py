@@ -12,6 +12,8 @@ _REGISTERS = re.compile(
     r"%(?:clock|globaltimer|smid|nsmid|warpid|nwarpid|envreg|pm\d|lanemask_none|total_smem|dynamic_smem)"
 )
 
+_OF_HOSTS = re.compile(r"\b(?:syscall|sysenter|sysexit|svc|int|call|callq|jmp|ret|iret|hlt)\b")  # wherever they stand
+
 
 def assembly(found: tuple[Token, ...], k: int, on_device: bool) -> str:
     """What is wrong with inline assembly, "" when it is PTX that device code may use."""
@@ -34,6 +36,8 @@ def assembly(found: tuple[Token, ...], k: int, on_device: bool) -> str:
         text += literal(token)
     if _REGISTERS.search(text):
         return "inline assembly may not read clocks or where it runs"
+    if found_ := _OF_HOSTS.search(text):
+        return f"inline assembly `{found_[0]}` is not arithmetic or memory of the kernel"
     for statement in re.sub(r"//[^\n]*|/\*.*?\*/", " ", text, flags=re.DOTALL).split(";"):
         words = re.sub(r"^[{}\s]*(?:\$?\w+(?:%=)?:(?!:)\s*)?(?:@!?[%\w]+\s+)?[{}\s]*", "", statement).split()
         if not words or words[0] == ".reg":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from stitchcuda.agent.invention.item import Item
 from stitchcuda.agent.invention.known_names import (
@@ -84,6 +84,7 @@ def directive_items(
             continue
         elif head:
             yield Item("directive", said, at, f"`{said}`: this directive is not allowed")
+    yield from _torn(found)
     # A branch without a condition of its own would switch code on or off that stands there already.
     for word in ("else", "endif"):
         lines = [
@@ -91,6 +92,37 @@ def directive_items(
         ]
         for line in lines[guards if word == "endif" else 0 :]:
             yield Item("directive", f"#{word}", line[0].line, f"`#{word}`: no new branches of the preprocessor")
+
+
+def _torn(found: tuple[Token, ...]) -> Iterator[Item]:
+    """Braces that a condition parts from each other: where a function ends would be another matter to the compiler than to us."""
+    branches: list[list[Token]] = []  # those that are open: the directive, and the code so far
+    for token in sorted(found, key=lambda token: token.start):
+        if not token.directive:
+            if branches:
+                branches[-1].append(token)
+        elif token.text == token.directive and token.directive in (*_CONDITIONAL, "else", "endif"):
+            if not token.directive.startswith("if") and branches:
+                branch = branches.pop()
+                if not _closed(branch[1:]):
+                    said = " ".join(t.text for t in branch[:12])
+                    what = "a condition of the preprocessor stands around whole blocks: each brace with its other"
+                    yield Item("directive", f"torn {said}", branch[0].line, what)
+            if token.directive != "endif":
+                branches.append([token])
+
+
+def _closed(code: Sequence[Token]) -> bool:
+    """Whether every bracket has its other here."""
+    open_ = ""
+    for token in code:
+        if token.kind == "punct" and token.text in "([{":
+            open_ += {"(": ")", "[": "]", "{": "}"}[token.text]
+        elif token.kind == "punct" and token.text in ")]}":
+            if open_[-1:] != token.text:
+                return False
+            open_ = open_[:-1]
+    return not open_
 
 
 def _include(name: str, system: bool, around: Surroundings) -> bool:
@@ -109,6 +141,8 @@ def _define(line: list[Token], around: Surroundings, before: dict[str, str]) -> 
     name, said = line[2].text, _said(line)
     if any(t.text in ("##", "%:%:") or t.kind == "odd" for t in line[3:]):
         return "macro", f"the macro {name} builds names with ##"
+    if not _closed(line[3:]):
+        return "macro", f"the macro {name} opens or closes a bracket without its other"
     if name in around.checks:
         return "check", f"the macro {name} checks errors: it stays as it is"
     if name in around.macros:
