@@ -7,11 +7,13 @@ writes what is not const. A definition that stays within that moves no operation
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stitchcuda.agent import versions
 from stitchcuda.agent.implementing.placing import edits_of
 from stitchcuda.agent.implementing.stages import Stage, flat
+from stitchcuda.agent.invention.tokens import Token, tokens
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program import cuda
@@ -54,6 +56,11 @@ def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
     if directive := _DIRECTIVE.search(quiet):
         line = quiet[directive.start() :].partition(b"\n")[0].decode("utf-8", "replace").strip()
         return f"`{line}`: no directives are allowed beside the kernel; `#pragma unroll` in it is."
+    found = tokens(definition)
+    if hidden := next((t for t in found if t.kind == "odd"), None):
+        return f"`{hidden.text}` hides what the code says: write it plainly, in ASCII."
+    if line := _other_directive(found):
+        return f"`{line}`: no directives are allowed beside the kernel; `#pragma unroll` in it is."
     syntax = parse_cuda(definition)
     if syntax.error_bytes:
         return f"The definition of `{stage.name}` could not be read: write plain CUDA C++, with all braces closed."
@@ -73,7 +80,7 @@ def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
             return (
                 f"`{function.name}` is no device function: only the kernel and `__device__` functions are allowed here."
             )
-    return _taken(stage, module, before) or _kept(module) or _computed(module) or _strange(quiet)
+    return _taken(stage, module, before) or _kept(module) or _computed(module) or _strange(found)
 
 
 def _unlike(stage: Stage, kernel: Function) -> str:
@@ -119,10 +126,22 @@ def _kept(module: Module) -> str:
     return f"`{strange.name}` would keep its value between launches: only constants are allowed beside the kernel."
 
 
-def _strange(quiet: bytes) -> str:
-    word = next((w for w in map(bytes.decode, _WORD.findall(quiet)) if _STRANGE.fullmatch(w)), None)
-    if word is None and b"<<<" in quiet:
-        word = "<<<"
+def _other_directive(found: Sequence[Token]) -> str:
+    """The first that is no `#pragma unroll`."""
+    lines: dict[int, list[str]] = {}
+    for token in found:
+        if token.directive:
+            lines.setdefault(token.headline, []).append(token.text)
+    others = (line for line in lines.values() if line[1:2] != ["pragma"] or line[2:3] not in (["unroll"], ["nounroll"]))
+    return " ".join(next(others, []))[:80]
+
+
+def _strange(found: Sequence[Token]) -> str:
+    """Read from tokens: `'"'` begins no string."""
+    word = next(
+        (t.text for t in found if t.text == "<<<" or (t.kind == "word" and _STRANGE.fullmatch(t.text))),
+        None,
+    )
     return f"`{word}` is not allowed here: the kernel's result must follow from its parameters alone." if word else ""
 
 

@@ -71,6 +71,10 @@ def test_a_definition_that_fits(definition: str) -> None:
         ("#define N 4\n" + RIGHT, "`#define N 4`: no directives"),
         ("#include <thrust/sort.h>\n" + RIGHT, "no directives"),
         (HEAD + "\n#if 1\n y[0] = 1;\n#endif\n}", "no directives"),
+        (HEAD + "char c = '\"'; asm volatile(\"trap;\"); char d = '\"'; y[0] = c + d; }", "`asm` is not allowed"),
+        (HEAD + 'const char* c = R"(")"; asm volatile("trap;"); y[0] = c[0]; }', "`asm` is not allowed"),
+        (HEAD + "y[0] = 1; // '\\\n asm\n cl\\\nock64(); }", "`clock64` is not allowed"),
+        (HEAD + "y[0] = 1; %:pragma unroll\n}", "hides what the code says"),
         ("using F = float;\n" + RIGHT, "`using F = float;`: only the kernel"),
         ("namespace k {\n" + RIGHT + "\n}", "only the kernel"),
         (
