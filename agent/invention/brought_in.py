@@ -228,10 +228,14 @@ def _word(
             "name", _statement(found, k), token.line, f"`std::{word}` is not among what may be used of the C++ library"
         )
     elif call and word in around.reaching and not _declares(found, k, names, around):
-        # Once more is refused; with other arguments, or elsewhere, is how a loop is restructured.
+        # Once more, or with other texts, is refused; with other values, or elsewhere, is how a loop is restructured.
         kind = around.reaching[word]
-        what = f"`{_shown(found, k)}`: {word} is called once more, and reaches further ({_WHAT[kind]})"
-        yield Item(kind, f"reaching {word}", token.line, what)
+        what = (
+            f"`{_shown(found, k)}`: {word} is called once more or with other texts, and reaches further ({_WHAT[kind]})"
+        )
+        inside = found[k + 1 : balanced(found, k + 1)]
+        texts = " ".join(t.text for t in inside if t.kind == "string")  # which file, say, stays written out
+        yield Item(kind, f"reaching {word} {texts}", token.line, what)
 
 
 _WHAT = {

@@ -217,6 +217,7 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "a macro that ends a function": ("macro", [above("#define END_IT }\n#define OTHER static int calls2() {")]),
     "a condition that ends a function": ("directive", [kernel("#if __CUDA_ARCH__ >= 800\n  if (n > 1) {\n#endif\n  a[0] = f;\n#if __CUDA_ARCH__ >= 800\n  }\n#endif")]),
     "assembly of the host": ("assembly", [kernel('  asm volatile("add $1, %rax\\n syscall");\n  a[0] = f * n;')]),
+    "another file for a function that saves": ("file", [ReplaceText("src/main.cu", '  save("out.bin", h.data(), n);\n', "  char name[] = {47, 120, 0};\n  save(name, h.data(), n);\n")]),
     "system declared by hand": ("process", [above('extern "C" int system(const char*);')]),
     "system in two halves": ("macro", [above("#define JOIN(a, b) a ## b"), run(LAUNCH + '\n  JOIN(sys, tem)("x");')]),
     "system by the program's own paste": ("macro", [run(LAUNCH + '\n  CAT(re, move)("x");')]),
