@@ -256,6 +256,8 @@ def _check_words(name: str, entry: Any, words: str, where: str, functions: Colle
     said = words.casefold()
     if name == "task" and (not isinstance(entry, str) or entry.casefold() not in said):
         raise SchemaError(where, entry, f"some of the words {words!r}")
+    if name == "forbid" and entry not in IDS:
+        raise SchemaError(where, entry, f"one of {', '.join(IDS)}")
     if name == "scope":
         if entry not in functions:
             raise SchemaError(where, entry, "a function of the program")

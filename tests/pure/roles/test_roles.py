@@ -548,6 +548,7 @@ def test_questions_are_added() -> None:
         ("precision", "fp16", "quick enough", "a precision that the words"),
         ("task", "image classification", "attention part", "a field that is not set already"),
         ("forbid", "everything", "", "words"),
+        ("forbid", "everything", "quick enough", "one of remove-wait"),
         ("max_streams", 4, "quick enough", "a number with the unit"),
     ],
 )  # fmt: skip
