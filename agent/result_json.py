@@ -62,11 +62,14 @@ def result_to_json(
 def _model(asked: Asked, invented: Invented | None) -> dict[str, Any]:
     """Who was asked and what it cost. With `invented` None nobody was asked to improve it: the rules were enough, or the run ended
     before."""
+    anchored = asked.anchored
     spent = asked.ledger.spent if asked.ledger is not None else Spent()
     return {
         "endpoint": asked.asking.endpoint,
         "model": asked.asking.model,
-        "rounds": invented.rounds if invented is not None else spent.rounds,
+        "rounds": spent.rounds
+        if invented is None
+        else invented.rounds + (anchored.rounds if anchored is not None else 0),
         "usage": {
             "requests": spent.requests,
             "tokens": spent.tokens,
@@ -77,6 +80,9 @@ def _model(asked: Asked, invented: Invented | None) -> dict[str, Any]:
         "files": list(asked.sent),
         "problem": invented.problem if invented is not None else "",
         "transcript": asked.transcript,
+        "anchor": None
+        if anchored is None
+        else {"added": [{"field": f, "text": t} for f, t in anchored.added], "problem": anchored.problem},
     }
 
 

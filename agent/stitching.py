@@ -16,6 +16,7 @@ from stitchcuda.agent.implementing.first import Follower
 from stitchcuda.agent.implementing.running import CannotImplement, MakesBench, stages_to_write, write_stages
 from stitchcuda.agent.implementing.running import Surroundings as Writing
 from stitchcuda.agent.implementing.stages import Stage
+from stitchcuda.agent.invention.anchoring import with_anchor
 from stitchcuda.agent.invention.asking import Asked, Asking, Stopping, Surroundings, with_model
 from stitchcuda.agent.invention.parts import Measures
 from stitchcuda.agent.journal import Run
@@ -44,6 +45,7 @@ class Request:
     seconds: float | None = None
     stitchcuda: str = ""  # the version that the journal names
     may_run: bool = True  # False: nothing is built or run, as in a folder that the user does not trust
+    intent: str = ""  # the words that the contract was read from; a model is asked for what they say beside it
     reference: Mapping[str, bytes] | None = None  # texts of a version to measure beside the best one
     rules: bool = True  # whether the rules propose
     asking: Asking | None = None  # the model that proposes, after the rules
@@ -106,11 +108,20 @@ def stitch(
     they are not looked for. Raises JournalError, and what the analysis raises for a file that cannot be read (OSError),
     CannotStart."""
     stopping = Stopping(cancelled, request.seconds, time.monotonic)
-    trials = bench(request.project, request.contract, tell, lambda: stopping() is not None) if bench else None
+
+    def trying(contract: Contract) -> Bench | None:
+        return bench(request.project, contract, tell, lambda: stopping() is not None) if bench else None
+
+    trials = trying(request.contract)
     asked = None if request.asking is None else Asked(request.asking)
     baseline = Version(request.root)
     stages = _missing(baseline, trials, asked, request.may_run) if trials is not None else ()
     run = journal.start(request.root, stitchcuda=request.stitchcuda)
+    if asked is not None:
+        contract = _anchored(request, baseline, asked, run, listener, stopping)
+        if contract != request.contract:
+            request = replace(request, contract=contract)
+            trials = trying(contract)
     run.write("contract.json", contract_to_json(request.contract))
     run.write("project.json", _project_json(request.project))
 
@@ -133,6 +144,18 @@ def stitch(
         result, blueprint, reference = _improved(request, run, follower, machinery, stopping, None)
     done = written.with_improved(result, follower), blueprint, reference
     return _ended(run, done, recorder, asked, machinery.verdict)
+
+
+def _anchored(
+    request: Request, baseline: Version, asked: Asked, run: Run, listener: Listener, stopping: Stopping
+) -> Contract:
+    """The contract as it is fixed: with what a model read in the words as well."""
+
+    def step(kind: str, sentence: str, data: Mapping[str, Any]) -> None:
+        run.event(kind, sentence=sentence, **data)
+        listener.step(kind, sentence, data)
+
+    return with_anchor(baseline, request.intent, request.contract, asked, run, step, stopping, time.monotonic)
 
 
 def _missing(baseline: Version, trials: Bench, asked: Asked | None, may_run: bool) -> tuple[Stage, ...]:

@@ -16,7 +16,7 @@ from stitchcuda.agent.implementing.first import implement_all
 from stitchcuda.agent.implementing.implement import ID, Parts
 from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.stages import Stage
-from stitchcuda.agent.invention.replaying import Remade
+from stitchcuda.agent.invention.replaying import ROLES, Remade
 from stitchcuda.agent.journal import JournalError, Record, Run
 from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.secrets import Redactor
@@ -85,7 +85,7 @@ def remake(record: Record, recorded: Recorded, tools: Tools, prompts: Path | Non
         contract = contract_from_json(dict(record.contract or {"schema": 1}))
     except SchemaError as error:
         raise JournalError(f"{record.folder}: its contract cannot be read ({error})") from None
-    replaying = Replaying(record.folder, exact=False)
+    replaying = Replaying(record.folder, exact=False, roles=ROLES)
     texts = journal.all_texts(record)
     single = record.root.name in texts
     bench = _Recorded(tools, Project(), contract, record=record, recorded=recorded)

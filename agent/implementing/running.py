@@ -12,14 +12,12 @@ from stitchcuda.agent.implementing.first import Implemented, implement_all, miss
 from stitchcuda.agent.implementing.implement import Parts
 from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.stages import Stage
-from stitchcuda.agent.invention.asking import Asked, Stopping
-from stitchcuda.agent.journal import Run, text_digest
+from stitchcuda.agent.invention.asking import Asked, Stopping, agreed_files, keep_transcript
+from stitchcuda.agent.journal import Run
 from stitchcuda.agent.loop import Listener
-from stitchcuda.agent.model.accounting import Ledger
 from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.secrets import REMOVED, Redactor
-from stitchcuda.agent.model.sending import sendable
-from stitchcuda.agent.model.transcript import NAME, Transcript
+from stitchcuda.agent.model.transcript import Transcript
 from stitchcuda.agent.outcome import Candidate
 from stitchcuda.agent.proposing import read_base
 from stitchcuda.agent.roles import templates
@@ -80,20 +78,16 @@ def write_stages(
     """Has the stages written. `asked` is filled with what was sent and spent. Raises TemplateError, CannotImplement, and what the listener
     raises."""
     asking = asked.asking
-    ledger = Ledger(asking.budget, asking.prices, around.clock)
+    ledger = asked.begin_ledger(around.clock)
     redactor = Redactor(known=asking.secrets)
     prompts = templates.load(asking.prompts)
     sources = read_base(baseline, bench.tools.analyse(baseline).sources)
-    agreed = sorted(
-        p
-        for p in sendable(baseline.root, sources, asking.never_send).texts
-        if asking.files is None or p in asking.files
-    )
+    agreed = agreed_files(baseline.root, sources, asking)
     if stage := next((s for s in stages if s.file not in agreed), None):
         raise CannotImplement(
             f"{stage.file}: `{stage.name}` is to be written there, and the file may not be sent to a model"
         )
-    asked.ledger, asked.sent = ledger, agreed
+    asked.sent = agreed
     count = f"{len(agreed)} file{'s' if len(agreed) != 1 else ''}"
     said = f"{asking.model or 'the only model'} at {asking.endpoint} may be sent {count}: {', '.join(agreed[:8])}"
     around.listener.step("model", said, {"files": tuple(agreed)})
@@ -133,7 +127,7 @@ def write_stages(
         )
 
     around.run.texts(sources)
-    recorded = replaying.Recorded(asking.budget.filled().rounds or 0, tuple(agreed), capabilities)
+    recorded = replaying.Recorded(asked.rounds_left, tuple(agreed), capabilities)
     replaying.write(around.run, recorded)
     around.stopping.watch(ledger)
     try:
@@ -144,6 +138,4 @@ def write_stages(
         raise CannotImplement(str(error)) from None
     finally:
         around.stopping.unwatch()
-        transcript = around.run.folder / NAME
-        if transcript.exists():
-            asked.transcript = text_digest(transcript.read_bytes())
+        keep_transcript(asked, around.run)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from stitchcuda.agent import loop
 from stitchcuda.agent.invention import record
@@ -30,6 +30,9 @@ from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.gpu_validate.hub import BaselineMeasured
 from stitchcuda.gpu_validate.verdict import Verdict
 from stitchcuda.gpu_validate.version import Version
+
+if TYPE_CHECKING:
+    from stitchcuda.agent.invention.anchoring import Anchored
 
 
 class MakesModel(Protocol):
@@ -127,12 +130,26 @@ class Surroundings:
 
 @dataclass
 class Asked:
-    """What the model's part spent, once it is over; "" for the digest as long as nothing was asked."""
+    """What the model's parts spent, once they are over; "" for the digest as long as nothing was asked. `anchored` is what came of
+    asking about the request; None: nothing was left open."""
 
     asking: Asking
     ledger: Ledger | None = None
     transcript: str = ""
     sent: list[str] = field(default_factory=list)
+    anchored: Anchored | None = None
+    before: Spent = field(default_factory=Spent)  # by parts that are over
+
+    def begin_ledger(self, clock: Callable[[], float]) -> Ledger:
+        """For the next part: what the parts before it spent counts, and not the time between."""
+        self.ledger = Ledger(self.asking.budget, self.asking.prices, clock)
+        self.ledger.add(self.before)
+        return self.ledger
+
+    @property
+    def rounds_left(self) -> int:
+        """For the part at hand, when it begins."""
+        return max((self.asking.budget.filled().rounds or 0) - self.before.rounds, 0)
 
 
 def with_model(parts: loop.Parts, asking: Asking, around: Surroundings, *, rules: bool, asked: Asked) -> loop.Parts:
@@ -156,16 +173,16 @@ def _invent(
     rules: bool,
     asked: Asked,
 ) -> Invented:
-    ledger = Ledger(asking.budget, asking.prices, around.clock)
+    ledger = asked.begin_ledger(around.clock)
     redactor = Redactor(known=asking.secrets)
-    rounds = asking.budget.filled().rounds or 0
+    rounds = asked.rounds_left
     root, sources = start.baseline.root, read_base(start.baseline, start.proposed.original.sources)
-    agreed = sorted(p for p in _sendable(root, sources, asking) if asking.files is None or p in asking.files)
+    agreed = agreed_files(root, sources, asking)
     keeper = record.Recorder(around.run, rounds, rules)
     capabilities = around.capabilities()
     keeper.begin(start, agreed, capabilities)
     around.run.texts(sources)
-    asked.ledger, asked.sent = ledger, agreed
+    asked.sent = agreed
     named = asking.model or "the only model"
     around.listener.step(
         "model", f"{named} at {asking.endpoint} may be sent {_named(agreed)}", {"files": tuple(agreed)}
@@ -217,11 +234,21 @@ def _invent(
         invented = invent(start, inner)
     finally:
         around.stopping.unwatch()
-        transcript = around.run.folder / TRANSCRIPT
-        if transcript.exists():
-            asked.transcript = text_digest(transcript.read_bytes())
+        keep_transcript(asked, around.run)
     keeper.end(invented)
     return invented
+
+
+def keep_transcript(asked: Asked, run: Run) -> None:
+    """The digest of the record of requests and replies, as far as there is one."""
+    transcript = run.folder / TRANSCRIPT
+    if transcript.exists():
+        asked.transcript = text_digest(transcript.read_bytes())
+
+
+def agreed_files(root: Path, sources: Mapping[str, bytes], asking: Asking) -> list[str]:
+    """Of the program's files those that may be sent."""
+    return sorted(p for p in _sendable(root, sources, asking) if asking.files is None or p in asking.files)
 
 
 def _sendable(root: Path, texts: Mapping[str, bytes], asking: Asking) -> Mapping[str, bytes]:

@@ -23,7 +23,7 @@ from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import Replaying
 from stitchcuda.agent.outcome import Candidate, Stop
 from stitchcuda.agent.proposing import Analyser, Proposed
-from stitchcuda.agent.roles import templates
+from stitchcuda.agent.roles import architect, coder, repairer, templates
 from stitchcuda.agent.transforms.transform import Transform
 from stitchcuda.agent.versions import compose
 from stitchcuda.analysis.contract.jsonread import SchemaError
@@ -35,6 +35,7 @@ from stitchcuda.gpu_validate.verdict import Verdict
 from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 
+ROLES = (architect.ROLE, coder.ROLE, repairer.ROLE)
 _FROM_OUTSIDE = (Stop.CANCELLED, Stop.BUDGET_SPENT, Stop.GPU_SPENT)
 
 
@@ -46,6 +47,16 @@ class Remade:
     decisions: int
     difference: str
     reworded: tuple[str, ...] = ()
+
+
+def together(parts: Sequence[Remade]) -> Remade:
+    """Several parts of one run, in their order."""
+    different = next((k for k, part in enumerate(parts) if part.difference), len(parts) - 1)
+    return Remade(
+        sum(part.decisions for part in parts[: different + 1]),
+        parts[different].difference,
+        tuple(difference for part in parts for difference in part.reworded),
+    )
 
 
 def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform], prompts: Path | None = None) -> Remade:
@@ -67,7 +78,7 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         except ValueError as error:
             raise JournalError(f"{record_.folder}: {error}") from None
         script = _Script(record_, recorded)
-        replaying = Replaying(record_.folder, exact=False)
+        replaying = Replaying(record_.folder, exact=False, roles=ROLES)
         invented = invent(
             start,
             Parts(

@@ -173,10 +173,13 @@ class Ledger:
         return priced
 
     def add(self, spent: Spent) -> None:
-        """Takes over tokens, money and requests that were counted elsewhere: by a run that is replayed."""
+        """Takes over what was counted elsewhere: by a run that is replayed, or earlier in this one."""
         mine = self._spent
+        self._started -= spent.seconds
         self._spent = replace(
             mine,
+            rounds=mine.rounds + spent.rounds,
+            gpu_seconds=mine.gpu_seconds + spent.gpu_seconds,
             tokens=mine.tokens + spent.tokens,
             money=mine.money + spent.money,
             requests=mine.requests + spent.requests,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -42,11 +42,12 @@ def digest_of(ask: Ask) -> str:
 
 
 class Transcript:
-    """Appends to `model.jsonl` in a run's folder. One line a request, on the disk before its reply is used."""
+    """Appends to `model.jsonl` in a run's folder, after what another part of the run wrote there. One line a request, on the disk
+    before its reply is used. Raises TranscriptError."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / NAME
-        self._number = 0
+        self._number = len(recorded(folder))
 
     def answered(self, ask: Ask, outcome: Reply | ModelError, spent: Spent) -> None:
         """`spent` is what this request took, with all attempts. Raises TranscriptError."""
@@ -101,10 +102,13 @@ def recorded(folder: Path) -> tuple[Mapping[str, Any], ...]:
 class Replaying:
     """A Model that answers from a transcript, in its order, without a network. `ledger` takes over what the run spent. With `exact`
     a request that is worded otherwise than the recorded one is an error; else only one of another role is, and `differences`
-    says how they differ."""
+    says how they differ. `roles` are those whose requests count here; None: all."""
 
-    def __init__(self, folder: Path, ledger: Ledger | None = None, *, exact: bool = True) -> None:
-        self._folder, self._lines, self._ledger = folder, recorded(folder), ledger
+    def __init__(
+        self, folder: Path, ledger: Ledger | None = None, *, exact: bool = True, roles: Collection[str] | None = None
+    ) -> None:
+        self._folder, self._ledger = folder, ledger
+        self._lines = tuple(line for line in recorded(folder) if roles is None or line["ask"]["role"] in roles)
         self._exact = exact
         self._next = 0
         self.differences: list[str] = []
@@ -123,7 +127,7 @@ class Replaying:
         line = self._lines[self._next]
         if line["digest"] != digest_of(ask):
             how = (
-                f"{self._folder / NAME}:{self._next + 1}: the request of the {ask.role} is not the recorded one: "
+                f"{self._folder / NAME}:{line['number']}: the request of the {ask.role} is not the recorded one: "
                 f"{difference(line['ask'], ask_to_json(ask))}"
             )
             if self._exact or line["ask"]["role"] != ask.role:
@@ -137,7 +141,7 @@ class Replaying:
                 return _reply(line["reply"])
             error = _error(line["error"])
         except (ValueError, KeyError, TypeError) as wrong:
-            raise TranscriptError(f"{self._folder / NAME}:{self._next}: cannot be read ({wrong})") from None
+            raise TranscriptError(f"{self._folder / NAME}:{line['number']}: cannot be read ({wrong})") from None
         raise error
 
 

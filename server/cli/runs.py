@@ -9,7 +9,8 @@ from collections.abc import Callable
 
 from stitchcuda.agent import journal, versions
 from stitchcuda.agent.implementing import replaying as implementing
-from stitchcuda.agent.invention.replaying import remake
+from stitchcuda.agent.invention import anchoring
+from stitchcuda.agent.invention.replaying import Remade, remake, together
 from stitchcuda.agent.journal import JournalError, Made, Record, Run
 from stitchcuda.agent.loop import reason_of
 from stitchcuda.agent.machinery import real_machinery, static_analyser
@@ -163,11 +164,7 @@ def _revert(arguments: argparse.Namespace) -> int:
 def _replay(arguments: argparse.Namespace) -> int:
     record = journal.find(arguments.run)
     done = journal.replay(record)
-    decisions = None
-    if (recorded := implementing.read(record)) is not None:
-        decisions = implementing.remake(record, recorded, real_tools(), user_folder())
-    elif journal.invention(record) is not None:
-        decisions = remake(record, static_analyser(), TRANSFORMS, user_folder())
+    decisions = _decisions(record)
     same = not any(r.differing for r in done) and (decisions is None or not decisions.difference)
     if arguments.format == "json":
         rows = [{"units": list(r.made.units), "digest": r.made.digest, "differing": list(r.differing)} for r in done]
@@ -191,6 +188,18 @@ def _replay(arguments: argparse.Namespace) -> int:
             print(f"requests that are worded otherwise now: {len(decisions.reworded)}")
     print(f"versions made again: {len(done)}, from {record.folder}", file=sys.stderr)
     return 0 if same else 1
+
+
+def _decisions(record: Record) -> Remade | None:
+    """The model's parts of the run once more; None when none was asked."""
+    parts = []
+    if (asked := anchoring.read(record)) is not None:
+        parts.append(anchoring.remake(record, asked, user_folder()))
+    if (recorded := implementing.read(record)) is not None:
+        parts.append(implementing.remake(record, recorded, real_tools(), user_folder()))
+    elif journal.invention(record) is not None:
+        parts.append(remake(record, static_analyser(), TRANSFORMS, user_folder()))
+    return together(parts) if parts else None
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {

@@ -18,6 +18,7 @@ from stitchcuda.agent.outcome import Candidate, Kind
 from stitchcuda.agent.proposing import Proposed
 from stitchcuda.agent.roles.templates import TemplateError
 from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
+from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.server.cli import applying, inputs, model_options
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
@@ -62,6 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         asking = model_options.asking_of(arguments, arguments.path, request.project, may_run=request.may_run)
         request = replace(request, rules=arguments.proposer == "both", asking=asking)
     done = run_request(request, ProgressLines(sys.stderr, arguments.progress, of=4 + _GATES))
+    _show_anchored(done, request)
     value = {**done.value, **stitched.places_as_given(done.value, arguments.path)}
     written = _write(done, arguments)
     if arguments.format == "json":
@@ -77,6 +79,17 @@ def run(arguments: argparse.Namespace) -> int:
     if written:
         print(written, file=sys.stderr)
     return 1 if done.result.outcome is Kind.FAILED else 0
+
+
+def _show_anchored(done: Stitched, request: Request) -> None:
+    """What the model left open in the words, or why it was of no help with them, on stderr."""
+    anchored = done.asked.anchored if done.asked is not None else None
+    if anchored is None:
+        return
+    if anchored.problem:
+        print(f"the model did not help to read the request: {anchored.problem}", file=sys.stderr)
+    new = [q for q in anchored.contract.questions if q not in request.contract.questions]
+    show_questions(Contract(questions=tuple(new)))
 
 
 def request_of(
@@ -97,7 +110,8 @@ def request_of(
     project = project_of(path)
     contract = contract_of(project, intent, scope)
     check_scope(contract, found.files)
-    return Request(Path(path), contract, project, seconds, version(), not no_run, reference)
+    words = project.contract.intent if intent is None else intent
+    return Request(Path(path), contract, project, seconds, version(), not no_run, words, reference)
 
 
 @dataclass

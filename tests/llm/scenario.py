@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 from stitchcuda.agent import journal
+from stitchcuda.agent.invention import anchoring
 from stitchcuda.agent.invention.asking import Asking
-from stitchcuda.agent.invention.replaying import remake
+from stitchcuda.agent.invention.replaying import Remade, remake
 from stitchcuda.agent.model import transcript
 from stitchcuda.agent.model.accounting import Budget, Ledger, Prices
 from stitchcuda.agent.model.client import Client, Patience
@@ -147,7 +148,8 @@ class Stage:
             asking = Asking(
                 make, endpoint.url, "coder", budget, prices, (NeverSend(("secret/",), self.root),), (sent_key,)
             )
-            request = Request(self.root, parse_intent(intent), Project(), seconds, rules=rules, asking=asking)
+            words = parse_intent(intent)
+            request = Request(self.root, words, Project(), seconds, rules=rules, asking=asking, intent=intent)
             started = time.monotonic()
             done = stitch(request, told, hub.machinery, cancelled=cancelled)
             took = time.monotonic() - started
@@ -155,7 +157,8 @@ class Stage:
                 assert (endpoint.left, endpoint.unscripted) == (0, 0)
         assert self._tree() == before
         assert_nothing_runs(threads)
-        recorded = json.loads((done.folder / journal.INVENTION).read_text()) if ledgers else {}
+        kept = done.folder / journal.INVENTION
+        recorded = json.loads(kept.read_text()) if kept.exists() else {}
         played = Played(done, endpoint, hub, told, took, recorded)
         self._keeps_secrets(played, sent_key)
         for ledger in ledgers:
@@ -176,7 +179,13 @@ class Stage:
         for request in played.endpoint.all_requests:
             assert key not in request.body.decode(errors="replace")
         folder = played.done.folder
-        kept = [folder / transcript.NAME, folder / journal.INVENTION, folder / "events.jsonl", folder / "result.json"]
+        kept = [
+            folder / transcript.NAME,
+            folder / journal.INVENTION,
+            folder / anchoring.NAME,
+            folder / "events.jsonl",
+            folder / "result.json",
+        ]
         for file in kept:
             text = file.read_text() if file.exists() else ""
             assert not [s for s in (*SECRETS, key) if s in text], file.name
@@ -186,9 +195,12 @@ class Stage:
         """From the record alone, the requests word for word."""
         record = journal.read(played.done.folder)
         assert not any(r.differing for r in journal.replay(record))
-        remade = remake(record, played.hub.analyser, played.hub.transforms)
-        assert remade.difference == "" and remade.decisions == len(played.recorded["decisions"])
-        assert remade.reworded == ()
+        if (asked := anchoring.read(record)) is not None:
+            assert anchoring.remake(record, asked) == Remade(1, "")
+        if played.recorded:
+            remade = remake(record, played.hub.analyser, played.hub.transforms)
+            assert remade.difference == "" and remade.decisions == len(played.recorded["decisions"])
+            assert remade.reworded == ()
 
 
 def assert_nothing_runs(threads: set[threading.Thread]) -> None:

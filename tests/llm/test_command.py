@@ -19,7 +19,7 @@ from stitchcuda.gpu_validate.analysed import analyse
 from stitchcuda.server.cli import runs, stitch
 from stitchcuda.server.cli.dispatch import main
 
-from tests.llm.answers import Answer, fail, hang
+from tests.llm.answers import Answer, fail, hang, say_json
 from tests.llm.endpoint import ScriptedEndpoint
 from tests.llm.scenario import FASTER, KEY, code, fix, mark, nothing_left, plan, remark
 from tests.llm.scripted_hub import ScriptedHub, check, write_program
@@ -78,6 +78,46 @@ def test_from_settings_to_a_version_and_its_replay(
     assert "decisions of the model's part: 4 as recorded" in capsys.readouterr().out
     assert main(["runs", "replay", "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["decisions"] == {"same": 4, "difference": "", "reworded": []}
+
+
+def test_the_words_that_the_parser_did_not_read_are_asked_about_and_replayed(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = "Please speed this up; our driver cannot record launches for later"
+    field = {"field": "forbid", "value": '"cuda-graph"', "words": "cannot record launches for later"}
+    question = {"field": "hardware", "text": "Which driver?", "options": ["470", "570"]}
+    with ScriptedEndpoint([say_json({"added": [field], "questions": [question]}), *GOOD]) as endpoint:
+        mine(monkeypatch, endpoint)
+        Path("p/stitchcuda.toml").write_text(f"[contract]\nintent = {json.dumps(words)}\n")
+        assert main(["stitch", "p", "--proposer", "llm", "--intent", words]) == 2  # nobody agreed yet
+        assert not endpoint.all_requests and not Path("cache").exists()
+        assert main(["contract", words, "--format", "json"]) == 0  # reads by itself
+        capsys.readouterr()
+        assert main(["stitch", "p", "--proposer", "both", "--approve", endpoint.url, "--format", "json"]) == 0
+        assert endpoint.left == 0
+    out, err = capsys.readouterr()
+    value = json.loads(out)
+    assert value["contract"]["forbid"] == ["cuda-graph"] and value["contract"]["questions"] == [question]
+    assert value["model"]["rounds"] == 4 and value["model"]["anchor"]["problem"] == ""
+    assert err.count("question about hardware: Which driver? (470 / 570)") == 1
+    assert hub.requests[-1].contract.forbid == ("cuda-graph",)
+    assert main(["runs", "replay"]) == 0
+    assert "decisions of the model's part: 5 as recorded" in capsys.readouterr().out
+    file = Path(value["run_dir"]) / "contract.json"
+    file.write_text(file.read_text().replace("cuda-graph", "fuse"))
+    assert main(["runs", "replay"]) == 1
+    assert "differs: the contract: forbid[0]" in capsys.readouterr().out
+
+
+def test_an_anchor_of_no_use_is_told(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ScriptedEndpoint([fail(401), *GOOD]) as endpoint:
+        mine(monkeypatch, endpoint)
+        words = ["stitch", "p", "--proposer", "llm", "--approve", endpoint.url, "--intent", "mind the gap"]
+        assert main([*words, "--progress", "none"]) == 0 and endpoint.left == 0
+    err = capsys.readouterr().err
+    assert "the model did not help to read the request: " in err and "does not take the key" in err and KEY not in err
 
 
 def test_the_page_says_who_was_asked_and_what_it_cost(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from stitchcuda.agent import journal
 from stitchcuda.agent.implementing import replaying
+from stitchcuda.agent.invention import anchoring
 from stitchcuda.agent.invention.asking import Asking
 from stitchcuda.agent.invention.replaying import Remade
 from stitchcuda.agent.model.accounting import Budget, Ledger
@@ -67,6 +68,7 @@ class Played:
         rounds: int = 12,
         never_send: tuple[NeverSend, ...] = (),
         cancelled: Callable[[], bool] = lambda: False,
+        intent: str = "",
     ) -> None:
         self.root, self.told = folder / "p", Told()
         self.bench, self.hub = bench or scripted_bench(), hub or ScriptedHub(transforms=())
@@ -82,12 +84,20 @@ class Played:
                 return Client(end, "", ledger, cancelled=cancelled, tell=tell)
 
             asking = Asking(make, self.endpoint.url, "scripted", Budget(rounds=rounds), never_send=never_send)
-            request = Request(self.root, Contract(), Project(), rules=rules, asking=asking)
+            self.contracts: list[Contract] = []
+
+            def making(
+                project: Project, contract: Contract, tell: Callable[[str], None], cancelled: Callable[[], bool]
+            ) -> ScriptedBench:
+                self.contracts.append(contract)
+                return self.bench
+
+            request = Request(self.root, Contract(), Project(), rules=rules, asking=asking, intent=intent)
             self.done: Stitched = stitch(
                 request,
                 self.told,
                 self.hub.machinery,
-                bench=lambda project, contract, tell, cancelled: self.bench,
+                bench=making,
                 cancelled=cancelled,
             )
         assert self.file.read_bytes() == self.before, "the user's file is as it was"
@@ -125,6 +135,18 @@ def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Playe
         return played
 
     return playing
+
+
+def test_what_the_model_reads_in_the_request_is_there_before_the_bench(play: Callable[..., Played]) -> None:
+    """It is one of the rounds, and no reply of the coder's."""
+    field = {"field": "forbid", "value": "cuda-graph", "words": "cannot record launches"}
+    reading = say_json({"added": [field], "questions": []})
+    played = play(reading, function(WRONG), intent="our driver cannot record launches", rounds=2)
+    assert played.contracts == [Contract(), played.done.result.contract]
+    assert played.contracts[-1].forbid == ("cuda-graph",) and played.done.result.stopped is Stop.ROUNDS_SPENT
+    assert played.done.value["model"]["rounds"] == 2
+    recorded = anchoring.read(played.record)
+    assert recorded is not None and anchoring.remake(played.record, recorded) == Remade(1, "")
 
 
 def test_a_kernel_that_is_right_is_accepted_in_one_round(play: Callable[..., Played]) -> None:
