@@ -125,6 +125,8 @@ class Listening:
             self.progress.more(_GATES)
         if kind == "ask":
             self.progress.more(2 + _GATES)
+        if kind == "anchor":
+            self.progress.more(2)
         if kind != "end":
             self.progress.step(sentence)
 
