@@ -317,6 +317,18 @@ def all_texts(record: Record) -> dict[str, bytes]:
     return _original(record, set(record.files))
 
 
+def original_tree(record: Record, texts: Mapping[str, bytes], folder: Path) -> Path:
+    """Writes the original sources (`all_texts`) below `folder`, and where the program is then: the folder, or the one file that it
+    is. Raises JournalError."""
+    for path, content in texts.items():
+        file = folder / path
+        if not file.resolve().is_relative_to(folder.resolve()):
+            raise JournalError(f"{path}: lies outside of the program's folder")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(content)
+    return folder / record.root.name if record.root.suffix and record.root.name in texts else folder
+
+
 def _original(record: Record, paths: set[str]) -> dict[str, bytes]:
     texts = {}
     for path in sorted(paths):

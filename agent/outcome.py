@@ -60,6 +60,15 @@ class Stop(StrEnum):
     GPU_SPENT = "the GPU time was spent"
 
 
+STOP_OF_BUDGET = {  # by what a BudgetSpent names
+    "rounds": Stop.ROUNDS_SPENT,
+    "tokens": Stop.TOKENS_SPENT,
+    "money": Stop.MONEY_SPENT,
+    "time": Stop.BUDGET_SPENT,
+    "GPU time": Stop.GPU_SPENT,
+}
+
+
 @dataclass(frozen=True)
 class Candidate:
     """A choice of units (ids, in sequence) that was judged."""

@@ -18,8 +18,8 @@ from stitchcuda.agent.invention.anchored import Unplaced, place
 from stitchcuda.agent.invention.confinement import violations
 from stitchcuda.agent.invention.judging import at_home
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, Model, ModelError, Reply
-from stitchcuda.agent.outcome import Candidate, Stop
-from stitchcuda.agent.roles import coder, conversation, repairer, tools
+from stitchcuda.agent.outcome import STOP_OF_BUDGET, Candidate, Stop
+from stitchcuda.agent.roles import coder, conversation, repairer
 from stitchcuda.agent.roles.answers import Malformed, Plan
 from stitchcuda.agent.roles.situation import Brief, Scope
 from stitchcuda.agent.roles.templates import Templates
@@ -36,16 +36,6 @@ ID = "implement"
 DECLARED = Declared((ID,), device=May.ANY)
 UNREADABLE = 3  # replies in a row that hold no definition, after which nobody is asked any more
 REJECTED = 6  # definitions that the judge rejects
-TOOL_TURNS = 6  # replies of one round that may call tools
-TOOL_CALLS = 8  # calls of one reply that are answered
-_BUDGETS = {
-    "rounds": Stop.ROUNDS_SPENT,
-    "tokens": Stop.TOKENS_SPENT,
-    "money": Stop.MONEY_SPENT,
-    "time": Stop.BUDGET_SPENT,
-    "GPU time": Stop.GPU_SPENT,
-}
-_NO_MORE = "No more tools are answered in this round. Give the answer that was asked for, with what you know."
 _REPEATED = "This definition was given before and rejected. Write it otherwise."
 _ONLY = (
     "Only the definition of `{name}` in {file} may change, with device code of its own right above it. Give one edit of kind "
@@ -57,7 +47,7 @@ _HIDDEN = "Your edit writes text that was removed before it was sent to you (a s
 @dataclass(frozen=True)
 class Parts:
     """`judge` compares a version that defines the stage with the reference version; it is given the definition too, and raises
-    Cancelled. `judged` hears of each and gives the unit its place. `sendable`, `hides` and `begin_round` as in `invention.invent.Parts`."""
+    Cancelled. `judged` hears of each and gives the unit its place. `sendable`, `hides` and `begin_round` as in `invention.parts.Parts`."""
 
     model: Model
     templates: Templates
@@ -142,7 +132,7 @@ class _Run:
                 asked = ask or self._ask(at)
                 self._say("ask", f"asking the model for `{self._stage.name}`, round {number} of {self._parts.rounds}")
                 brief = self._brief(at)
-                asked, reply = self._reply(asked, brief)
+                asked, reply = conversation.reply_to(asked, self._parts.model, brief)
                 if reply.finish is Finish.REFUSED:
                     raise _Enough(Stop.REFUSED)
                 found = self._definition(reply, at, brief)
@@ -169,7 +159,7 @@ class _Run:
         except Cancelled:
             return self._ended(self._parts.stopped() or Stop.CANCELLED, "")
         except BudgetSpent as error:
-            return self._ended(_BUDGETS.get(error.what, Stop.BUDGET_SPENT), str(error))
+            return self._ended(STOP_OF_BUDGET.get(error.what, Stop.BUDGET_SPENT), str(error))
         except ModelError as error:
             return self._ended(Stop.NO_MODEL, str(error))
 
@@ -203,24 +193,10 @@ class _Run:
             build=at.verdict.gate("G2") if at.verdict is not None else None,
         )
 
-    def _reply(self, ask: Ask, brief: Brief) -> tuple[Ask, Reply]:
-        """The reply, and the request as it stands once tools were answered."""
-        reply = self._parts.model.ask(ask)
-        for turn in range(TOOL_TURNS):
-            if reply.finish is not Finish.TOOLS or not reply.calls:
-                break
-            answers = []
-            for number, call in enumerate(reply.calls):
-                last = turn == TOOL_TURNS - 1 or number >= TOOL_CALLS
-                answers.append((call, _NO_MORE if last else tools.answer(call, brief)))
-            ask = conversation.with_answers(ask, reply, answers)
-            reply = self._parts.model.ask(ask)
-        return ask, reply
-
     def _definition(self, reply: Reply, at: _Draft, brief: Brief) -> bytes | _Unusable:
         """The definition of a reply, or what is wrong with it."""
         if reply.finish is Finish.TOOLS:
-            return _Unusable("it only calls tools", _NO_MORE)
+            return _Unusable("it only calls tools", conversation.NO_MORE)
         found = (coder if at.verdict is None or at.verdict.primary is None else repairer).read(reply, brief)
         if isinstance(found, Malformed):
             return _Unusable(found.reason, found.feedback)

@@ -16,13 +16,12 @@ from stitchcuda.agent.implementing.first import implement_all
 from stitchcuda.agent.implementing.implement import ID, Parts
 from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.stages import Stage
-from stitchcuda.agent.invention.replaying import ROLES, Remade
+from stitchcuda.agent.invention.replaying import FROM_OUTSIDE, ROLES, Remade, Silent
 from stitchcuda.agent.journal import JournalError, Record, Run
 from stitchcuda.agent.model.guarded import Guarded
 from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import Replaying
 from stitchcuda.agent.outcome import Candidate, Stop
-from stitchcuda.agent.proposing import Proposed
 from stitchcuda.agent.roles import templates
 from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, text
@@ -36,7 +35,6 @@ from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 
 NAME = "implementing.json"
-_FROM_OUTSIDE = (Stop.CANCELLED, Stop.BUDGET_SPENT, Stop.GPU_SPENT)
 
 
 @dataclass(frozen=True)
@@ -87,13 +85,12 @@ def remake(record: Record, recorded: Recorded, tools: Tools, prompts: Path | Non
         raise JournalError(f"{record.folder}: its contract cannot be read ({error})") from None
     replaying = Replaying(record.folder, exact=False, roles=ROLES)
     texts = journal.all_texts(record)
-    single = record.root.name in texts
     bench = _Recorded(tools, Project(), contract, record=record, recorded=recorded)
     made: list[str] = []
 
     def stopped() -> Stop | None:
         """What came from outside came when no reply was left."""
-        outside = not recorded.ended or recorded.stop in _FROM_OUTSIDE
+        outside = not recorded.ended or recorded.stop in FROM_OUTSIDE
         return (recorded.stop or Stop.CANCELLED) if outside and not replaying.left else None
 
     def parts(
@@ -114,13 +111,13 @@ def remake(record: Record, recorded: Recorded, tools: Tools, prompts: Path | Non
             stopped=stopped,
             sendable=lambda found: {p: t for p, t in found.items() if p in recorded.files},
             capabilities=recorded.capabilities,
-            home=record.root.parent if single else record.root,
+            home=record.root.parent if baseline.root.is_file() else record.root,
         )
 
     with tempfile.TemporaryDirectory(prefix="stitchcuda-replay-") as folder:
-        baseline = Version(_tree(Path(folder), texts, record.root.name if single else ""))
+        baseline = Version(journal.original_tree(record, texts, Path(folder)))
         try:
-            done = implement_all(baseline, contract, bench, _Silent(), parts)
+            done = implement_all(baseline, contract, bench, Silent(), parts)
         except MarkerError as error:
             raise JournalError(f"{record.folder}: {error}") from None
     own = {u.id for u in record.units if u.transform == ID}
@@ -136,30 +133,6 @@ def remake(record: Record, recorded: Recorded, tools: Tools, prompts: Path | Non
     elif replaying.left:
         difference = f"{replaying.left} of the recorded replies were not asked for"
     return Remade(same, difference, tuple(replaying.differences))
-
-
-def _tree(folder: Path, texts: Mapping[str, bytes], name: str) -> Path:
-    """The original sources again: a folder, or the one file `name` that the program is. Raises JournalError."""
-    for path, content in texts.items():
-        file = folder / path
-        if not file.resolve().is_relative_to(folder.resolve()):
-            raise JournalError(f"{path}: lies outside of the program's folder")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(content)
-    return folder / name
-
-
-class _Silent:
-    """Nobody listens."""
-
-    def step(self, kind: str, sentence: str, data: Mapping[str, object]) -> None:
-        """Nobody listens."""
-
-    def proposed(self, proposed: Proposed) -> None:
-        """Nobody listens."""
-
-    def judged(self, candidate: Candidate) -> None:
-        """Nobody listens."""
 
 
 def _at(digests: Sequence[str], place: int) -> str:

@@ -36,9 +36,6 @@ _BEFORE_CALL = frozenset(
         "and", "or", "not", "xor", "compl", "bitand", "bitor", "and_eq", "or_eq", "xor_eq", "not_eq",
     ]
 )  # fmt: skip
-_REFUSED_DIRECTIVES = frozenset(
-    ["line", "error", "warning", "import", "include_next", "ident", "embed", "undef", "assert", "unassert", "sccs"]
-)
 _PATHS = re.compile(
     r"^\s*[/~]\w|^[A-Za-z]:[\\/]|://|\.\.[\\/]|\\\\|LD_PRELOAD|LD_LIBRARY|CUDA_[A-Z]|/proc/|/dev/|/etc/|\.so\b|\.dll\b|\bsh -c\b"
 )

@@ -25,9 +25,9 @@ from stitchcuda.agent.invention.on_top import Rules, changes_of, on_top
 from stitchcuda.agent.invention.parts import Decision, Parts
 from stitchcuda.agent.loop import Search
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, ModelError, Reply
-from stitchcuda.agent.outcome import Candidate, Stop
+from stitchcuda.agent.outcome import STOP_OF_BUDGET, Candidate, Stop
 from stitchcuda.agent.proposing import Proposed, declared_of, read_base, serves
-from stitchcuda.agent.roles import architect, coder, conversation, repairer, tools
+from stitchcuda.agent.roles import architect, coder, conversation, repairer
 from stitchcuda.agent.roles.answers import Edits, Fix, Malformed, Plan
 from stitchcuda.agent.roles.situation import Attempt, Brief, Scope
 from stitchcuda.agent.transforms.transform import Refusal
@@ -42,16 +42,6 @@ from stitchcuda.gpu_validate.version import Version
 ID = "model"
 # Launches are composed otherwise in groups that the proof pairs; nothing else may be launched, and nothing more copied.
 DECLARED = Declared((ID,), May.ANY, May.FEWER, May.ANY, May.SAME, device=May.ANY)
-TOOL_TURNS = 6  # replies of one round that may call tools
-TOOL_CALLS = 8  # calls of one reply that are answered
-_BUDGETS = {
-    "rounds": Stop.ROUNDS_SPENT,
-    "tokens": Stop.TOKENS_SPENT,
-    "money": Stop.MONEY_SPENT,
-    "time": Stop.BUDGET_SPENT,
-    "GPU time": Stop.GPU_SPENT,
-}
-_NO_MORE = "No more tools are answered in this round. Give the answer that was asked for, with what you know."
 _REPEATED = (
     "This was proposed before, and came to an end then. Propose something else, or say that nothing is worth trying."
 )
@@ -128,7 +118,7 @@ class _Run:
         except Cancelled:
             return Halted(self._parts.stopped() or Stop.CANCELLED), {}
         except BudgetSpent as error:
-            return Halted(_BUDGETS.get(error.what, Stop.BUDGET_SPENT)), {"why": str(error)}
+            return Halted(STOP_OF_BUDGET.get(error.what, Stop.BUDGET_SPENT)), {"why": str(error)}
         except ModelError as error:
             self.problem = str(error)
             return Halted(Stop.NO_MODEL), {"why": self.problem}
@@ -155,13 +145,13 @@ class _Run:
             ask = conversation.again(*self._last, self._feedback)
         else:
             ask = self._ask(state, brief)
-        ask, reply = self._reply(ask, brief)
+        ask, reply = conversation.reply_to(ask, self._parts.model, brief)
         self._last = (ask, reply)
         if reply.finish is Finish.REFUSED:
             self._feedback = "it refuses to answer"
             return Refused(), {"why": self._feedback}
         if reply.finish is Finish.TOOLS:
-            return self._unusable("it only calls tools", _NO_MORE)
+            return self._unusable("it only calls tools", conversation.NO_MORE)
         if state.phase in machine.PLANNING:
             return self._planned(architect.read(reply, brief))
         found = (repairer if state.phase in machine.REPAIRING else coder).read(reply, brief)
@@ -175,20 +165,6 @@ class _Run:
             return coder.ask(brief, templates, self._plan, whole)
         verdict = at_home(self._draft.verdict, self._parts.home or self._start.baseline.folder)
         return repairer.ask(brief, templates, self._plan, verdict, whole)
-
-    def _reply(self, ask: Ask, brief: Brief) -> tuple[Ask, Reply]:
-        """The reply, and the request as it stands once tools were answered."""
-        reply = self._parts.model.ask(ask)
-        for turn in range(TOOL_TURNS):
-            if reply.finish is not Finish.TOOLS or not reply.calls:
-                break
-            answers = []
-            for number, call in enumerate(reply.calls):
-                last = turn == TOOL_TURNS - 1 or number >= TOOL_CALLS
-                answers.append((call, _NO_MORE if last else tools.answer(call, brief)))
-            ask = conversation.with_answers(ask, reply, answers)
-            reply = self._parts.model.ask(ask)
-        return ask, reply
 
     def _planned(self, plan: Plan | Malformed) -> _Step:
         if isinstance(plan, Malformed):

@@ -36,7 +36,7 @@ from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 
 ROLES = (architect.ROLE, coder.ROLE, repairer.ROLE)
-_FROM_OUTSIDE = (Stop.CANCELLED, Stop.BUDGET_SPENT, Stop.GPU_SPENT)
+FROM_OUTSIDE = (Stop.CANCELLED, Stop.BUDGET_SPENT, Stop.GPU_SPENT)
 
 
 @dataclass(frozen=True)
@@ -71,8 +71,8 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         raise JournalError(f"{record_.folder / journal.INVENTION}: cannot be read ({error})") from None
     texts = journal.all_texts(record_)
     with tempfile.TemporaryDirectory(prefix="stitchcuda-replay-") as folder:
-        single = bool(record_.root.suffix) and record_.root.name in texts
-        baseline = Version(_written(Path(folder), texts, record_.root if single else None))
+        tree = journal.original_tree(record_, texts, Path(folder))
+        baseline = Version(tree)
         try:
             start = _start(record_, recorded, contract, baseline, analyser)
         except ValueError as error:
@@ -82,12 +82,12 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         invented = invent(
             start,
             Parts(
-                model=Guarded(replaying, Redactor()),
+                model=Guarded(replaying, Redactor(environment={})),  # the record decides, not today's environment
                 judge=script,
                 measure=script.beside,
                 analyser=analyser,
                 transforms=transforms if recorded.rules else (),
-                listener=_Silent(),
+                listener=Silent(),
                 templates=templates.load(prompts),
                 rounds=recorded.rounds,
                 stopped=script.stopped,
@@ -96,21 +96,10 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
                 taken=script.taken,
                 decided=script.decided,
                 capabilities=recorded.capabilities,
-                home=record_.root.parent if single else record_.root,
+                home=record_.root.parent if tree.is_file() else record_.root,
             ),
         )
     return Remade(script.same, _difference(script, recorded, invented), tuple(replaying.differences))
-
-
-def _written(folder: Path, texts: Mapping[str, bytes], single: Path | None) -> Path:
-    """The original tree, as far as it is kept: a folder, or one file with what it includes."""
-    for path, text in texts.items():
-        file = folder / path
-        if not file.resolve().is_relative_to(folder.resolve()):
-            raise JournalError(f"{path}: lies outside of the program's folder")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(text)
-    return folder if single is None else folder / single.name
 
 
 def _start(record_: Record, recorded: Recorded, contract: Contract, baseline: Version, analyser: Analyser) -> Start:
@@ -170,7 +159,7 @@ class _Script:
         if expected is None:
             return Stop.CANCELLED
         event = expected.event
-        outside = isinstance(event, Halted) and event.stop in _FROM_OUTSIDE and "why" not in expected.detail
+        outside = isinstance(event, Halted) and event.stop in FROM_OUTSIDE and "why" not in expected.detail
         return event.stop if outside and isinstance(event, Halted) else None
 
     def hides(self, text: bytes) -> bool:
@@ -194,7 +183,9 @@ class _Script:
         return _verdict(self.record, f"{new.version.digest}-{best.version.digest}")
 
 
-class _Silent:
+class Silent:
+    """Nobody listens."""
+
     def step(self, kind: str, sentence: str, data: Mapping[str, object]) -> None:
         """Nobody listens."""
 

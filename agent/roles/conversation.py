@@ -1,14 +1,34 @@
-"""A request goes on: after the answers of tools, and after a reply that could not be used."""
+"""A request goes on: while the model calls tools, and after a reply that could not be used."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stitchcuda.agent.model.messages import Ask, Message, Reply, Speaker, ToolCall
+from stitchcuda.agent.model.messages import Ask, Finish, Message, Model, Reply, Speaker, ToolCall
+from stitchcuda.agent.roles import tools
+from stitchcuda.agent.roles.situation import Brief
 from stitchcuda.agent.roles.tools import Answer
 
+TOOL_TURNS = 6  # replies of one round that may call tools
+TOOL_CALLS = 8  # calls of one reply that are answered
+NO_MORE = "No more tools are answered in this round. Give the answer that was asked for, with what you know."
 MOST_OF_A_REPLY = 20_000  # characters of a refused reply that are shown to the model again
+
+
+def reply_to(ask: Ask, model: Model, brief: Brief) -> tuple[Ask, Reply]:
+    """The reply, and the request as it stands once tools were answered. Raises ModelError, Cancelled."""
+    reply = model.ask(ask)
+    for turn in range(TOOL_TURNS):
+        if reply.finish is not Finish.TOOLS or not reply.calls:
+            break
+        answers: list[tuple[ToolCall, Answer | str]] = []
+        for number, call in enumerate(reply.calls):
+            last = turn == TOOL_TURNS - 1 or number >= TOOL_CALLS
+            answers.append((call, NO_MORE if last else tools.answer(call, brief)))
+        ask = with_answers(ask, reply, answers)
+        reply = model.ask(ask)
+    return ask, reply
 
 
 def with_answers(ask: Ask, reply: Reply, answers: Sequence[tuple[ToolCall, Answer | str]]) -> Ask:

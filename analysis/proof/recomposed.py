@@ -8,7 +8,7 @@ are used for these alone, may have other values.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.waits import callee_name, last_name
@@ -501,7 +501,3 @@ def _spread(both: Correspondence, reading: Reading, found: Recomposed) -> frozen
 
 def _words_in(texts: Iterable[str]) -> frozenset[str]:
     return frozenset(w.decode() for text in texts for w in WORD.findall(text.encode()))
-
-
-def regions_of(found: Recomposed, uid: str) -> Iterator[Region]:
-    yield from found.regions.get(uid, ())

@@ -47,6 +47,11 @@ def test_the_command_makes_it_again(capsys: pytest.CaptureFixture[str]) -> None:
     assert "decisions of the model's part: 4 as recorded" in capsys.readouterr().out
 
 
+def test_secrets_of_today_change_no_run_of_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_SERVICE_TOKEN", "OTHER_RESULTS")  # which the recorded replies write
+    assert remake(journal.read(FOLDER / "repaired"), static_analyser(), TRANSFORMS).difference == ""
+
+
 @pytest.fixture
 def copy(tmp_path: Path) -> Path:
     return Path(shutil.copytree(FOLDER / "repaired", tmp_path / "run"))

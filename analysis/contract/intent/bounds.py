@@ -63,9 +63,6 @@ _THE = pattern_of(r"\b(?:the|this|that|our|my|its|these|those)\s*$")
 _NOUN_AFTER_RATE = pattern_of(
     r"\s*(?:的)?\s*(?:video|stream|camera|footage|input|feed|source|视频|摄像头|相机|直播|输入)"
 )
-_RATE_CUE = pattern_of(
-    r"\b(?:runs?|running|render|process|do|at|to|deliver|reach|hit|achieve)\b|处理|渲染|达|跑|推理|吞吐"
-)
 _STRONG = pattern_of(
     r"\b(?:must|should|has to|have to|needs?|want|require[sd]?|requirement|target|goal|budget|deadline|limit|cap|slo|sla|allowed|max(?:imum)?)\b|必须|必需|要求|目标|预算|上限|期限|需要|要(?!求)"
 )
@@ -342,7 +339,6 @@ def _statistics(reading: Reading, place: _Place, parts: list[Clause], metric: st
 _METRIC_WORDS = pattern_of(
     "|".join(p.pattern for p in (_LATENCY, _TRANSFER, _MEMORY, _UTILIZATION, _OCCUPANCY, _RATE_NAME, _THROUGHPUT))
 )
-_BETWEEN_WORDS = pattern_of(relations.FILLER)
 
 
 def _evidence(place: _Place, relation: Relation | None, reading: Reading) -> Span:
