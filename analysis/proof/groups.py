@@ -14,7 +14,8 @@ from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.findings.waits import last_name
 from stitchcuda.analysis.order.alias import alias, overlap, within
-from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Op, Timeline
+from stitchcuda.analysis.order.symbolic import at_least
+from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Op, Range, Shape, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Program, Site
 from stitchcuda.analysis.proof.correspond import Correspondence
@@ -28,6 +29,7 @@ from stitchcuda.analysis.proof.sooner import may_wait
 
 _OPAQUE = frozenset({ApiKind.LIBRARY_CALL, ApiKind.HOST_FUNC, ApiKind.GRAPH_LAUNCH})
 _WRITES = (Mode.WRITE, Mode.ATOMIC)
+_DENSE = (Shape.WHOLE, Shape.THREAD)  # from end to end
 
 
 @dataclass(frozen=True)
@@ -368,7 +370,8 @@ class _Obligations:
                     continue
                 image, name = self.image(access.buffer), self._old.buffers[access.buffer].name
                 met = [a for a in writes.get(image, ()) if overlap(a.range, access.range) is not False]
-                if any(a.certainty is Certainty.MUST or access.certainty is Certainty.MAY for a in met):
+                enough = any(a.certainty is Certainty.MUST or access.certainty is Certainty.MAY for a in met)
+                if enough and not _misses_an_end(access.range, met):
                     continue
                 read = self._read_outside(group, access.buffer)
                 if read is False:
@@ -482,13 +485,14 @@ def _unknown(line: Timeline, access: Access) -> bool:
 
 
 def exposed(ops: Sequence[Op]) -> dict[int, list[tuple[Op, Access]]]:
-    """Reads of a sequence of launches, by buffer, of what they did not write before."""
+    """Reads of a sequence of launches, by buffer, of what they did not write before, or not in full."""
     found: dict[int, list[tuple[Op, Access]]] = defaultdict(list)
     written: dict[int, list[Access]] = defaultdict(list)
     for op in ops:
         for access in op.accesses:
             before = written.get(access.buffer, ())
-            if access.mode is not Mode.WRITE and all(overlap(w.range, access.range) is False for w in before):
+            apart = all(overlap(w.range, access.range) is False for w in before)
+            if access.mode is not Mode.WRITE and (apart or _misses_an_end(access.range, before)):
                 found[access.buffer].append((op, access))
         for access in op.accesses:
             if access.mode in _WRITES and access.certainty is Certainty.MUST and not access.one_of:
@@ -506,6 +510,21 @@ def _covered(access: Access, had: list[Access]) -> bool:
         or within(access.range, a.range)
         for a in fit
     )
+
+
+def _misses_an_end(whole: Range, parts: Sequence[Access]) -> bool:
+    """Provably none of the parts reaches to the end of what is touched, or none to its beginning."""
+    if whole.shape not in _DENSE or whole.offset is None or whole.extent is None:
+        return False
+    ends = whole.offset + whole.extent
+    begun, ended = False, False
+    for part in parts:
+        placed = part.range
+        if placed.member != whole.member or placed.offset is None or placed.extent is None:
+            return False
+        begun = begun or at_least(whole.offset, placed.offset) is not False
+        ended = ended or at_least(placed.offset + placed.extent, ends) is not False
+    return not (begun and ended)
 
 
 def _prints(program: Program, op: Op) -> bool:

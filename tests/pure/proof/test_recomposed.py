@@ -45,6 +45,10 @@ IN_LOOP = "    for (int k = 0; k < STEPS; ++k) {\n{}    copy<<<n / 256, 256>>>(y
 
 HONEST = {
     "two kernels become one": program(OLD + NEW),
+    "one launch becomes two halves": program(
+        "    copy<<<n / 256, 256>>>(x, y, n); //-\n"
+        "    copy<<<n / 512, 256>>>(x, y, n / 2); //+\n    copy<<<n / 512, 256>>>(x + n / 2, y + n / 2, n / 2); //+\n"
+    ),
     "one kernel becomes two": program(
         "    bias_gelu<<<n / 256, 256>>>(x, b, y, n); //-\n"
         "    bias<<<n / 256, 256>>>(x, b, t, n); //+\n    gelu<<<n / 256, 256>>>(t, y, n); //+\n",

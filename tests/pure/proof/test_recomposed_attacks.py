@@ -342,6 +342,21 @@ WRONG = {
         ),
         "unwritten",
     ),
+    "the second half of the result is not written": (
+        program("    copy<<<n / 256, 256>>>(x, y, n); //-\n    copy<<<n / 512, 256>>>(x, y, n / 2); //! //+\n"),
+        "unwritten",
+    ),
+    "the first half of the result is not written": (
+        program("    copy<<<n / 256, 256>>>(x, y, n); //-\n    copy<<<n / 512, 256>>>(x, y + n / 2, n / 2); //! //+\n"),
+        "",
+    ),
+    "half of what was between is not written": (
+        program(
+            "    copy<<<n / 256, 256>>>(x, t, n); //-\n    copy<<<n / 256, 256>>>(t, y, n); //-\n"
+            "    copy<<<n / 512, 256>>>(x, t, n / 2); //+\n    gelu<<<n / 256, 256>>>(t, y, n); //! //+\n"
+        ),
+        "before it is written",
+    ),
     "the other half of one allocation is read": (
         program(
             "    copy<<<n / 512, 256>>>(x, t, n / 2); //-\n    copy<<<n / 512, 256>>>(t, y, n / 2); //-\n"
