@@ -149,7 +149,7 @@ def gate(before: Analysis, after: Analysis, stage: Stage, definition: bytes) -> 
     """G1 of a version in which the stage is defined, `before` being the program without it."""
     edits = edits_of(stage, before.sources[stage.file], before.sources[stage.path], definition)
     if {**before.sources, **versions.edited(before.sources, edits)} != after.sources:
-        return _result(GateState.FAILED, "more than the definition of the stage was changed", stage)
+        return _result(GateState.FAILED, "more than the definition of the kernel was changed", stage)
     kernel = next(
         (f for f in after.program.functions.values() if f.qualified == stage.kernel.qualified and f.body is not None),
         None,
@@ -179,7 +179,7 @@ def _judged(stage: Stage, kernel: Function, effects: KernelEffects, constants: f
         if flat(declared.type).const and modes & _WRITES:
             return GateState.FAILED, f"it writes through `{given.name}`, which is declared const"
         if declared.name in stage.outputs and not modes & _WRITES and not effects.calls_unknown:
-            return GateState.FAILED, f"it never writes `{given.name}`, an output of the stage"
+            return GateState.FAILED, f"it never writes `{given.name}`, an output of the kernel"
     if beside := [name for name, mode in effects.symbols if name not in constants or mode in _WRITES]:
         name = beside[0]
         return (

@@ -1,4 +1,5 @@
-"""Missing stages of a program: each marker with the kernel that it is about and the reference that it names, or what is wrong."""
+"""Missing stages of a program, which are kernels that are declared and not defined, and that a comment asks for: each marker with
+the kernel that it is about and the reference that it names, or what is wrong."""
 
 from __future__ import annotations
 

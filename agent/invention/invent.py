@@ -16,8 +16,8 @@ from typing import Any
 from stitchcuda.agent import versions
 from stitchcuda.agent.invention import machine
 from stitchcuda.agent.invention.anchored import Unplaced, place
-from stitchcuda.agent.invention.changing import edits_between
 from stitchcuda.agent.invention.confinement import violations
+from stitchcuda.agent.invention.edits_between import edits_between
 from stitchcuda.agent.invention.handover import Invented, Start
 from stitchcuda.agent.invention.judging import Compared, at_home, compared, equal_results, shown_by
 from stitchcuda.agent.invention.machine import Event, Halted, Judged, Phase, Planned, Refused, Shown, State, Written

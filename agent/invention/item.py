@@ -1,4 +1,4 @@
-"""Something that a text brings in."""
+"""What a text uses of a kind that is watched: two texts are compared by these."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """Something that a file has and a new one may not bring. `key` is equal for what is the same in both texts."""
+    """One use. What a file had before may stay, a new one is refused. `key` is equal for what is the same in both texts."""
 
     kind: str
     key: str

@@ -23,11 +23,11 @@ from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.program.ir import HOST_WAITS, Api, ApiKind, Launch, Program, Site, walk
 from stitchcuda.analysis.proof.context import may_create_context
-from stitchcuda.analysis.proof.contracted import contracted
 from stitchcuda.analysis.proof.correspond import Correspondence, Unlike, correspond, line_of
 from stitchcuda.analysis.proof.device_code import DeviceChange, device_change, strange_device_code
 from stitchcuda.analysis.proof.device_loops import fewer_rounds
 from stitchcuda.analysis.proof.edits import unmodelled
+from stitchcuda.analysis.proof.folded import folded
 from stitchcuda.analysis.proof.groups import grouped, told
 from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
@@ -215,7 +215,7 @@ def compare_entry(
         account.unknown += groups.unknown
         if groups.failed or groups.unknown:
             return
-        as_one = contracted(old, new, groups)
+        as_one = folded(old, new, groups)
         old, new = as_one.before, as_one.after
         made, inside = pair(both, old, new, given=as_one.given, apart=as_one.apart), as_one.apart
     else:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from stitchcuda.agent import journal
-from stitchcuda.agent.implementing.machinery import real_bench
+from stitchcuda.agent.implementing.real_bench import real_bench
 from stitchcuda.agent.journal import JournalError
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.outcome import Candidate, Kind

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from stitchcuda.agent import journal
-from stitchcuda.agent.implementing.machinery import real_bench
+from stitchcuda.agent.implementing.real_bench import real_bench
 from stitchcuda.agent.invention.asking import Asking
 from stitchcuda.agent.machinery import real_machinery
 from stitchcuda.agent.model.accounting import Budget, Ledger

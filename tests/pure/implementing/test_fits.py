@@ -122,7 +122,7 @@ def test_words_of_comments_and_texts_are_no_names_of_the_program() -> None:
 @pytest.mark.parametrize(
     ("body", "state", "said"),
     [
-        ("", GateState.FAILED, "it never writes `y`, an output of the stage"),
+        ("", GateState.FAILED, "it never writes `y`, an output of the kernel"),
         ("((float *)x)[0] = 1; y[0] = 1;", GateState.FAILED, "it writes through `x`, which is declared const"),
         ('printf("x"); y[0] = 1;', GateState.FAILED, "it prints"),
         ("y[0] = unknown_thing(x, y);", GateState.UNTESTED, "code that is not known"),

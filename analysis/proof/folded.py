@@ -26,8 +26,9 @@ from stitchcuda.analysis.proof.matching import show
 
 
 @dataclass(frozen=True)
-class Contracted:
-    """Both Timelines, the operations that stand for groups, and what between them has no counterpart."""
+class Folded:
+    """Both Timelines, the operations that stand for groups (`given`, from one to the other), and what between them has no
+    counterpart (`apart`)."""
 
     before: Timeline
     after: Timeline
@@ -35,11 +36,11 @@ class Contracted:
     apart: tuple[frozenset[int], frozenset[int]]
 
 
-def contracted(
+def folded(
     before: Timeline,
     after: Timeline,
     found: Grouped,
-) -> Contracted:
+) -> Folded:
     """Both operations of a group touch what the original's launches touched, as the new launches touch no more but for
     scratch memory; a buffer that the changed version lacks counts for neither."""
     before, scratch = _with_scratch(before, after, found.scratch)
@@ -62,7 +63,7 @@ def contracted(
     )
     given = {one.place[g.old[0]]: other_side.place[g.new[0]] for g in groups}
     apart = [frozenset(line.place[n] for g in groups for n in g.inside[k]) for k, line in enumerate((one, other_side))]
-    return Contracted(one.timeline(), other_side.timeline(), given, (apart[0], apart[1]))
+    return Folded(one.timeline(), other_side.timeline(), given, (apart[0], apart[1]))
 
 
 def _with_scratch(

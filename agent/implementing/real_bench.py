@@ -1,4 +1,4 @@
-"""The bench on this machine."""
+"""The bench on this machine: real compilers, GPU and tools, as `gpu_validate/real_tools.py` has them."""
 
 from __future__ import annotations
 
