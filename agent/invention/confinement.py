@@ -1,8 +1,8 @@
 """What a proposed edit may touch, and what it may not bring in. Decided from tokens: comments and strings are no code.
 
 Only what is new counts: an item that the same file had before, word for word, is not held against the edit. What is allowed is
-listed (`known_names.py`), so that what nobody thought of is refused. This is the first of several walls: a version that passes it
-still runs without network, with limits and in a copy, and is judged by what it does.
+listed (`known_names.py`), so that what nobody thought of is refused. This is the first of several walls and no sandbox: a version that
+passes it runs with the user's rights, in a copy, with limits and, where the system allows it, without the network (docs/trust.md).
 """
 
 from __future__ import annotations

@@ -26,19 +26,8 @@ FORM = f"""{{"why": "one sentence for the reviewer: what changes and why it is t
 
 def ask(brief: Brief, templates: Templates, plan: Plan, whole: Sequence[str] = ()) -> Ask:
     """Asks for the edits. `whole` are functions whose anchors failed twice: they are to be given whole."""
-    files, shown = telling.sources(brief)
-    system, user = templates.fill(
-        ROLE,
-        {
-            "results": telling.results(brief.contract),
-            "form": FORM,
-            "plan": telling.plan_block(plan),
-            "whole": telling.whole_words(whole),
-            "contract": telling.contract_block(brief.contract),
-            "scope": telling.scope_block(brief.scope),
-            "files": files,
-        },
-    )
+    places, shown = telling.for_edits(brief, plan, whole)
+    system, user = templates.fill(ROLE, {**places, "form": FORM})
     messages = (Message(Speaker.SYSTEM, system), Message(Speaker.USER, user))
     return Ask(ROLE, templates.label(ROLE), messages, SCHEMA, tools.specs(brief), shown)
 

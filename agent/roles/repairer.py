@@ -29,20 +29,8 @@ def ask(brief: Brief, templates: Templates, plan: Plan, verdict: Verdict, whole:
     """Asks for one fix of the verdict's primary issue. `brief` is that of the rejected version: its texts and analysis. Raises
     ValueError when the verdict has no primary issue."""
     issue = telling.issue_block(verdict)
-    files, shown = telling.sources(brief)
-    system, user = templates.fill(
-        ROLE,
-        {
-            "results": telling.results(brief.contract),
-            "form": FORM,
-            "issue": issue,
-            "plan": telling.plan_block(plan),
-            "whole": telling.whole_words(whole),
-            "contract": telling.contract_block(brief.contract),
-            "scope": telling.scope_block(brief.scope),
-            "files": files,
-        },
-    )
+    places, shown = telling.for_edits(brief, plan, whole)
+    system, user = templates.fill(ROLE, {**places, "form": FORM, "issue": issue})
     messages = (Message(Speaker.SYSTEM, system), Message(Speaker.USER, user))
     return Ask(ROLE, templates.label(ROLE), messages, SCHEMA, tools.specs(brief), shown)
 

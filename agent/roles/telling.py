@@ -122,6 +122,20 @@ def _placed(finding: GateFinding) -> str:
     return f"{finding.path}:{finding.line}: {finding.what}" if finding.path else finding.what
 
 
+def for_edits(brief: Brief, plan: Plan, whole: Sequence[str]) -> tuple[dict[str, str], tuple[str, ...]]:
+    """What everybody is told who is asked for edits, by place of the template, and the paths of the files shown."""
+    files, shown = sources(brief)
+    places = {
+        "results": results(brief.contract),
+        "plan": plan_block(plan),
+        "whole": whole_words(whole),
+        "contract": contract_block(brief.contract),
+        "scope": scope_block(brief.scope),
+        "files": files,
+    }
+    return places, shown
+
+
 def sources(brief: Brief) -> tuple[str, tuple[str, ...]]:
     """The text of the files in scope, as far as there is room, what other files there are, and the paths of those shown."""
     parts: list[str] = []
