@@ -67,14 +67,14 @@ _PLAIN = (
     _MATHS
     | frozenset(f"{name}f" for name in _MATHS)
     | _words("""
-        umin umax llmin llmax ullmin ullmax saxpy
+        umin umax llmin llmax ullmin ullmax
         threadIdx blockIdx blockDim gridDim warpSize dim3 tex1D tex2D tex3D tex1Dfetch
         size_t ssize_t ptrdiff_t intptr_t uintptr_t int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t uint ushort
         uchar ulong NULL INFINITY NAN HUGE_VAL HUGE_VALF M_PI M_PI_2 M_PI_4 M_E M_LOG2E M_LOG10E M_LN2 M_LN10 M_SQRT2 M_SQRT1_2
         M_2_SQRTPI memcpy memset memmove memcmp assert main std cub thrust cooperative_groups cuda nvcuda wmma
         half half2 nv_bfloat16 nv_bfloat162 __half __half2 __nv_bfloat16 __nv_bfloat162 cuComplex cuDoubleComplex cuFloatComplex
         this_thread_block this_grid this_cluster tiled_partition coalesced_threads thread_block thread_block_tile thread_group
-        grid_group cluster_group coalesced_group reduce plus less greater memcpy_async wait_prior nanosleep_hint
+        grid_group cluster_group coalesced_group reduce plus less greater memcpy_async wait_prior
         CUDART_VERSION CUDA_VERSION __CUDA_ARCH__ __CUDACC__ __cplusplus __VA_ARGS__ __VA_OPT__
         """)
 )
