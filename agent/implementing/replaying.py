@@ -18,8 +18,7 @@ from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.replaying import FROM_OUTSIDE, ROLES, Remade, Silent
 from stitchcuda.agent.journal import JournalError, Record, Run
-from stitchcuda.agent.model.guarded import Guarded
-from stitchcuda.agent.model.secrets import Redactor
+from stitchcuda.agent.model.guarded import Remembered
 from stitchcuda.agent.model.transcript import Replaying
 from stitchcuda.agent.outcome import Candidate, Stop
 from stitchcuda.agent.roles import templates
@@ -101,7 +100,7 @@ def remake(record: Record, recorded: Recorded, tools: Tools, prompts: Path | Non
             return judged(unit, version, verdict)
 
         return Parts(
-            model=Guarded(replaying, Redactor(environment={})),
+            model=Remembered(replaying),
             templates=templates.load(prompts),
             analyse=tools.analyse,
             judge=judge,

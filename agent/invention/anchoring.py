@@ -15,7 +15,7 @@ from stitchcuda.agent import journal
 from stitchcuda.agent.invention.asking import Asked, Stopping, agreed_files, keep_transcript
 from stitchcuda.agent.invention.replaying import Remade
 from stitchcuda.agent.journal import JournalError, Record, Run
-from stitchcuda.agent.model.guarded import Guarded
+from stitchcuda.agent.model.guarded import Guarded, Remembered
 from stitchcuda.agent.model.messages import Finish, Model, ModelError
 from stitchcuda.agent.model.secrets import Redactor
 from stitchcuda.agent.model.transcript import Replaying, Transcript, difference
@@ -193,7 +193,7 @@ def remake(record: Record, recorded: Recorded, prompts: Path | None = None) -> R
         found = Anchored(before, problem=recorded.problem or "")
     else:
         try:
-            found = _read(Guarded(replaying, Redactor(environment={})), recorded.situation, templates.load(prompts))
+            found = _read(Remembered(replaying), recorded.situation, templates.load(prompts))
         except ModelError as error:
             found = Anchored(before, problem=str(error))
     wrong = _differs(record, recorded, found)

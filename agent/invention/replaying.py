@@ -18,8 +18,7 @@ from stitchcuda.agent.invention.machine import Halted
 from stitchcuda.agent.invention.parts import Decision, Parts
 from stitchcuda.agent.invention.record import Recorded
 from stitchcuda.agent.journal import JournalError, Record
-from stitchcuda.agent.model.guarded import Guarded
-from stitchcuda.agent.model.secrets import Redactor
+from stitchcuda.agent.model.guarded import Remembered
 from stitchcuda.agent.model.transcript import Replaying
 from stitchcuda.agent.outcome import Candidate, Stop
 from stitchcuda.agent.proposing import Analyser, Proposed
@@ -82,7 +81,7 @@ def remake(record_: Record, analyser: Analyser, transforms: Sequence[Transform],
         invented = invent(
             start,
             Parts(
-                model=Guarded(replaying, Redactor(environment={})),  # the record decides, not today's environment
+                model=Remembered(replaying),
                 judge=script,
                 measure=script.beside,
                 analyser=analyser,

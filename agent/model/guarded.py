@@ -13,7 +13,7 @@ from stitchcuda.agent.model.transcript import Transcript
 
 
 class Guarded:
-    """A Model around another one. `files` are those that may be sent; None: any (a replay sends nothing)."""
+    """A Model around another one. `files` are those that may be sent; None: any."""
 
     def __init__(
         self,
@@ -58,6 +58,18 @@ class Guarded:
             estimated=now.estimated - before.estimated,
         )
         self._transcript.answered(ask, outcome, spent)
+
+
+class Remembered:
+    """A Model around a record that a `Guarded` one wrote. Requests are worded as it sent them, so that they can be compared; replies are
+    taken as they were used then: a secret of today's environment must not be taken out of them."""
+
+    def __init__(self, record: Model) -> None:
+        self._record, self._redactor = record, Redactor()
+
+    def ask(self, ask: Ask) -> Reply:
+        """Raises ModelError, Cancelled."""
+        return self._record.ask(cleaned_ask(ask, self._redactor))
 
 
 def cleaned_ask(ask: Ask, redactor: Redactor) -> Ask:
