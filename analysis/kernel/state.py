@@ -41,7 +41,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import environment_of
 from stitchcuda.analysis.program.ir import Program, Site
 
-STEPS = 16_000  # IR nodes walked for one kernel and one shape of its block; large blocks count more
+STEPS = 5_000  # IR nodes walked for one kernel and one shape of its block; large blocks count more
 EVENTS = 4_000
 DEPTH = 10  # nested device calls
 NO_TYPE = ir.TypeRef("")
