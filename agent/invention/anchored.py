@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from stitchcuda.agent.differences import differences
 from stitchcuda.agent.invention.definitions import Definition, definitions, named
 from stitchcuda.agent.roles.answers import AnchoredEdit, CreateFile, ReplaceText, RewriteFunction
 from stitchcuda.agent.units import TextEdit, leaves
@@ -216,21 +217,9 @@ def _hunks(edit: TextEdit, text: bytes | None) -> list[TextEdit]:
     old, new = _LINE.findall(text[edit.start : edit.end]), _LINE.findall(edit.text)
     offsets = list(itertools.accumulate((len(line) for line in old), initial=edit.start))
     ours, theirs = [_bare(line) for line in old], [_bare(line) for line in new]
-    head = 0
-    while head < min(len(ours), len(theirs)) and ours[head] == theirs[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(ours), len(theirs)) - head and ours[-1 - tail] == theirs[-1 - tail]:
-        tail += 1
-    a, b = ours[head : len(ours) - tail], theirs[head : len(theirs) - tail]
-    if len(a) * len(b) <= _COMPARED:
-        codes = difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes()
-    else:
-        codes = [("replace", 0, len(a), 0, len(b))]
     return [
-        TextEdit(edit.path, offsets[head + i], offsets[head + j], b"".join(new[head + k : head + m]))
-        for tag, i, j, k, m in codes
-        if tag != "equal"
+        TextEdit(edit.path, offsets[a], offsets[b], b"".join(new[c:d]))
+        for a, b, c, d in differences(ours, theirs, _COMPARED)
     ]
 
 

@@ -3,9 +3,10 @@ several steps."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
-from difflib import SequenceMatcher
 
+from stitchcuda.agent.differences import differences
 from stitchcuda.agent.units import TextEdit
 
 _MOST = 4_000_000  # pairs of lines that are compared; beyond, what differs is one edit
@@ -20,20 +21,7 @@ def edits_between(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tu
 
 def _edits(path: str, before: Mapping[str, bytes], after: Mapping[str, bytes]) -> list[TextEdit]:
     old, new = (side.get(path, b"").splitlines(keepends=True) for side in (before, after))
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
-    inner_old, inner_new = old[head : len(old) - tail], new[head : len(new) - tail]
-    offsets = [0]
-    for line in old:
-        offsets.append(offsets[-1] + len(line))
-    if len(inner_old) * len(inner_new) > _MOST:
-        changed = [(0, len(inner_old), 0, len(inner_new))]
-    else:
-        matcher = SequenceMatcher(None, inner_old, inner_new, autojunk=False)
-        changed = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
-    edits = [TextEdit(path, offsets[head + a], offsets[head + b], b"".join(inner_new[c:d])) for a, b, c, d in changed]
+    offsets = list(itertools.accumulate((len(line) for line in old), initial=0))
+    changed = differences(old, new, _MOST)
+    edits = [TextEdit(path, offsets[a], offsets[b], b"".join(new[c:d])) for a, b, c, d in changed]
     return edits or [TextEdit(path, 0, 0, b"")]  # an empty file that is made

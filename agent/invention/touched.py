@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import posixpath
 import re
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from stitchcuda.agent.differences import differences
 from stitchcuda.agent.invention.declared import Declared
 from stitchcuda.agent.invention.definitions import Definition, definitions, named, prototypes
 from stitchcuda.agent.invention.known_names import AMBIGUOUS, DENIED, INCLUDES, STANDARD, is_of_c, is_of_cuda
@@ -229,7 +229,7 @@ def _between(
     """With functions in scope, what stands between functions stays; new declarations and definitions may stand beside it."""
     names = {d.name for d in mine} | {d.name for d in fresh}
     old, new = _rest(before, names), _rest(after, names)
-    for i, j, k, m in _differences([t.text for t in old], [t.text for t in new]):
+    for i, j, k, m in differences([t.text for t in old], [t.text for t in new]):
         at = new[min(k, len(new) - 1)].line if new else 0
         if i != j:
             gone = " ".join(t.text for t in old[i:j])[:80]
@@ -245,17 +245,6 @@ def _between(
                 at,
                 f"`{said}` changes what stands outside of the scope: only whole declarations may stand beside it",
             )
-
-
-def _differences(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int, int, int]]:
-    """What differs, as ranges of both; what is equal at both ends is not compared again."""
-    least = min(len(old), len(new))
-    head = next((k for k in range(least) if old[k] != new[k]), least)
-    tail = next((k for k in range(least - head) if old[-1 - k] != new[-1 - k]), least - head)
-    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
-    for tag, i, j, k, m in difflib.SequenceMatcher(None, a, b, autojunk=False).get_opcodes():
-        if tag != "equal":
-            yield head + i, head + j, head + k, head + m
 
 
 def _rest(text: bytes, names: set[str]) -> list[Token]:
