@@ -31,6 +31,7 @@ from stitchcuda.analysis.program.ir import (
     TypeRef,
     walk,
 )
+from stitchcuda.analysis.proof.device_code import STRANGE
 from stitchcuda.analysis.syntax.parse import parse_cuda
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 
@@ -41,10 +42,7 @@ _QUIET = re.compile(rb"//[^\r\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\r\n])*\"", re.DOTALL
 _DIRECTIVE = re.compile(rb"^[ \t]*(?:#|\?\?=|%:)(?![ \t]*pragma[ \t]+(?:unroll|nounroll)\b)", re.MULTILINE)
 # What keeps values between launches, reaches memory by other ways than parameters, or depends on more than them.
 _RUNS = (Api, Call, Construct, Lambda, Launch, New, Opaque)
-_STRANGE = re.compile(
-    r"_Pragma|asm|__asm__?|__asm__|clock|clock64|__clock|__clock64|__globaltimer|__nanosleep|malloc|free|new|delete|printf|"
-    r"(?:tex|surf)(?:[123]D|Cubemap)\w*|cuda[A-Z]\w*|__trap|__brkpt|goto"
-)
+_STRANGE_HERE = re.compile(r"_Pragma|__asm_|printf|__trap|goto")  # beside what is strange in any changed device code
 
 
 def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
@@ -139,7 +137,11 @@ def _other_directive(found: Sequence[Token]) -> str:
 def _strange(found: Sequence[Token]) -> str:
     """Read from tokens: `'"'` begins no string."""
     word = next(
-        (t.text for t in found if t.text == "<<<" or (t.kind == "word" and _STRANGE.fullmatch(t.text))),
+        (
+            t.text
+            for t in found
+            if t.text == "<<<" or (t.kind == "word" and (STRANGE.match(t.text) or _STRANGE_HERE.fullmatch(t.text)))
+        ),
         None,
     )
     return f"`{word}` is not allowed here: the kernel's result must follow from its parameters alone." if word else ""

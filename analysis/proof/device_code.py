@@ -15,7 +15,7 @@ from stitchcuda.analysis.proof.model import ProofFinding
 WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 # What keeps values between launches, reaches memory by other ways than pointers, or asks for more than its arguments.
-_STRANGE = re.compile(
+STRANGE = re.compile(
     r"^(asm|__asm__|__asm|clock|clock64|__clock|__clock64|globaltimer|__globaltimer|malloc|free|new|delete"
     r"|(tex|surf)([123]D|Cubemap)\w*|cuda[A-Z]\w*|__nanosleep|__brkpt)$"
 )
@@ -122,7 +122,7 @@ def _strange(analysis: Analysis, function: Function) -> Iterator[tuple[str, int]
         yield "<<<", start + launch
     for found in WORD.finditer(text):
         word, offset = found[0].decode(), start + found.start()
-        if _STRANGE.match(word) or (word == "static" and offset > opening and not _compile_time(text, found.end())):
+        if STRANGE.match(word) or (word == "static" and offset > opening and not _compile_time(text, found.end())):
             yield word, offset
 
 
