@@ -23,6 +23,7 @@ from stitchcuda.agent.journal import Run
 from stitchcuda.agent.loop import Listener, Parts
 from stitchcuda.agent.outcome import Candidate, Result, Stop
 from stitchcuda.agent.recording import Recorder
+from stitchcuda.agent.restricting import restricted
 from stitchcuda.agent.result_json import result_to_json
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract, contract_to_json
@@ -52,6 +53,8 @@ class Request:
     texts: Mapping[str, bytes] = field(
         default_factory=dict
     )  # of files as they are to be taken, in place of what is there
+    only: tuple[str, ...] = ()  # ids of the transforms that may propose; empty: all
+    within: tuple[str, ...] = ()  # functions in which they may change something; empty: everywhere
 
 
 @dataclass(frozen=True)
@@ -124,6 +127,8 @@ def stitch(
             trials = trying(contract)
     run.write("contract.json", contract_to_json(request.contract))
     run.write("project.json", _project_json(request.project))
+    if request.only or request.within:
+        run.event("restricted", only=list(request.only), within=list(request.within))
 
     if not stages or trials is None or asked is None:
         with make(request, tell, lambda: stopping() is not None) as machinery:
@@ -180,6 +185,7 @@ def _improved(
     """The loop: its result, the blueprint of the best version, and the version measured beside it."""
     baseline = Version(request.root, request.texts)
     parts = machinery.parts(listener, stopping)
+    parts = replace(parts, transforms=restricted(parts.transforms, request.only, request.within))
     if request.asking is not None and asked is not None:
         around = Surroundings(
             run, listener, stopping, machinery.against, machinery.verdict, time.monotonic, machinery.capabilities

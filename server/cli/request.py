@@ -34,9 +34,15 @@ def contract_of(project: Project, intent: str | None, scope: list[str] | None) -
 
 
 def check_scope(contract: Contract, files: Sequence[str]) -> None:
-    """Raises CannotRun for a function that none of the program's sources mentions: otherwise it is known only when the program
-    was built and run. Headers that are not among the files may define it: then nothing is said."""
-    named = set(contract.scope)
+    """Raises CannotRun for a function of the scope that none of the program's sources mentions: otherwise it is known only when the
+    program was built and run."""
+    check_mentioned("scope", contract.scope, files)
+
+
+def check_mentioned(what: str, functions: Sequence[str], files: Sequence[str]) -> None:
+    """Raises CannotRun for a function that none of the sources mentions. Headers that are not among the files may define it: then
+    nothing is said."""
+    named = set(functions)
     here = {os.path.basename(path) for path in files}
     for path in files if named else ():
         text = inputs.read(path).text or b""
@@ -44,7 +50,7 @@ def check_scope(contract: Contract, files: Sequence[str]) -> None:
             return
         named -= {name for name in named if re.search(rb"(?<!\w)%b(?!\w)" % re.escape(_last(name).encode()), text)}
     if named:
-        raise CannotRun(f"scope {', '.join(sorted(named))}: no source of the program mentions a function of that name")
+        raise CannotRun(f"{what} {', '.join(sorted(named))}: no source of the program mentions a function of that name")
 
 
 def _last(name: str) -> str:
