@@ -18,12 +18,20 @@ from stitchcuda.agent.outcome import Candidate, Kind
 from stitchcuda.agent.proposing import Proposed
 from stitchcuda.agent.roles.templates import TemplateError
 from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
+from stitchcuda.agent.transform_names import IDS, NAMED
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.server.cli import applying, inputs, model_options
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
-from stitchcuda.server.cli.request import check_scope, check_seconds, contract_of, project_of, show_questions
+from stitchcuda.server.cli.request import (
+    check_mentioned,
+    check_scope,
+    check_seconds,
+    contract_of,
+    project_of,
+    show_questions,
+)
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import stitched
 
@@ -34,6 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="the program: its folder, or its one source file")
     parser.add_argument("--intent", metavar="TEXT", help="what to reach, in words; default: [contract] intent")
     parser.add_argument("--scope", action="append", metavar="F", help="a function that the contract is about")
+    parser.add_argument(
+        "--only",
+        action="append",
+        choices=IDS,
+        metavar="TRANSFORM",
+        help=f"only this rewrite; may be given several times: {'; '.join(f'{n.id} ({n.title})' for n in NAMED)}",
+    )
+    parser.add_argument("--within", action="append", metavar="F", help="only what the rewrites change in this function")
     parser.add_argument("--proposer", choices=("rules", "llm", "both"), default="rules", help="who proposes changes")
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--timeout", type=float, metavar="SECONDS", help="the most time to spend")
@@ -55,9 +71,17 @@ def run(arguments: argparse.Namespace) -> int:
         return 0
     with_model = model_options.used(arguments)
     check_seconds(arguments.timeout)
+    if with_model and (arguments.only or arguments.within):
+        raise CannotRun("--only and --within are for the rules: leave --proposer out")
     if arguments.out and _inside(Path(arguments.path), Path(arguments.out)):
         raise CannotRun(f"--out {arguments.out} lies in the program; --write changes the program itself")
     request = request_of(arguments.path, arguments.intent, arguments.scope, arguments.timeout, no_run=arguments.no_run)
+    request = _restricted(request, arguments)
+    if arguments.questions:
+        sys.stdout.write(
+            model_options.questions(arguments, arguments.path, request.project, may_run=request.may_run)
+        )
+        return 0
     show_questions(request.contract)
     if with_model:
         asking = model_options.asking_of(arguments, arguments.path, request.project, may_run=request.may_run)
@@ -79,6 +103,16 @@ def run(arguments: argparse.Namespace) -> int:
     if written:
         print(written, file=sys.stderr)
     return 1 if done.result.outcome is Kind.FAILED else 0
+
+
+def _restricted(request: Request, arguments: argparse.Namespace) -> Request:
+    """With what `--only` and `--within` say. Raises CannotRun."""
+    only, within = tuple(dict.fromkeys(arguments.only or ())), tuple(dict.fromkeys(arguments.within or ()))
+    if forbidden := [name for name in only if name in request.contract.forbid]:
+        raise CannotRun(f"--only {forbidden[0]}: the contract forbids it")
+    if within:
+        check_mentioned("--within", within, inputs.find([arguments.path]).files)
+    return replace(request, only=only, within=within)
 
 
 def _show_anchored(done: Stitched, request: Request) -> None:
