@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -26,6 +27,7 @@ from stitchcuda.server.features import (
     code_lens,
     commands,
     configuration,
+    consent,
     diagnostics,
     document_symbol,
     hover,
@@ -34,6 +36,7 @@ from stitchcuda.server.features import (
     on_save,
     program_jobs,
     project_settings,
+    rewrite,
     stitch,
     sync,
     validate,
@@ -80,6 +83,8 @@ class StitchServer(LanguageServer):
         self.child_command: Sequence[str] = child_command.COMMAND
         self.on_save = on_save.OnSave()
         self.turns = program_jobs.Turns()
+        self.rewrites = rewrite.Rewrites()
+        self.answer_seconds = consent.ANSWER_SECONDS
         self.machine = machine.Machine()
         self.indexing = indexing.IndexingJobs(self)
         self.analyses = Analyses(
@@ -99,18 +104,24 @@ class StitchServer(LanguageServer):
         document = self.documents.get(uri)
         return self._view(document, self.analyses.latest(document)) if document is not None else None
 
-    async def outline(self, uri: str) -> View | None:
-        """The same with the launches and functions; waits a little for those of the current text."""
+    async def outline(self, uri: str, seconds: float = _OUTLINE_SECONDS) -> View | None:
+        """The same with the launches and functions; waits `seconds` for those of the current text, and longer when there are none
+        of an older one."""
         document = self.documents.get(uri)
         if document is None or not self.is_relevant(document):
             return None
-        if self.settings.diagnosticsTrigger == "edit" or self.analyses.outline(document) is None:
+        older = self.analyses.outline(document) is not None
+        if self.settings.diagnosticsTrigger == "edit" or not older:
             try:
-                await asyncio.wait_for(self.analyses.outlined(uri), _OUTLINE_SECONDS)
+                await asyncio.wait_for(self.analyses.outlined(uri), seconds if older else _OUTLINE_SECONDS)
             except TimeoutError:
                 pass  # the one of an older text, carried to this one, is better than none
         document = self.documents.get(uri)
         return self._view(document, self.analyses.outline(document)) if document is not None else None
+
+    def known_outline(self, document: Document) -> View | None:
+        """The same without waiting: the newest one that there is."""
+        return self._view(document, self.analyses.outline(document))
 
     def _view(self, document: Document, known: tuple[int, FileFacts] | None) -> View | None:
         if known is None:
@@ -161,7 +172,8 @@ class StitchServer(LanguageServer):
             if self._watch is not None:
                 self._watch.cancel()
             self.analyses.close()
-            await asyncio.wait_for(self.jobs.end_all(), _END_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.jobs.end_all(), _END_SECONDS)
 
 
 # -------------------------------------------------------------------------------------------------------------- the table
@@ -204,6 +216,7 @@ FEATURES = (
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("stitchcuda.graphText", commands.graph_text),
     ("stitchcuda.stitch", stitch.stitch),
+    ("stitchcuda.rewrite", rewrite.rewrite),
     ("stitchcuda.validate", validate.validate),
     ("stitchcuda.status", commands.status),
     ("stitchcuda.cancel", commands.cancel),

@@ -95,6 +95,7 @@ class FunctionFact:
     streams: int = 0
     copies: int = 0
     launches: int = 0
+    kinds: frozenset[str] = frozenset()  # of all calls (`ApiKind`)
     stages: tuple[StageFact, ...] = ()  # only what is written in it
 
 

@@ -286,6 +286,7 @@ class _Totals:
     streams: set[tuple[str, Site | None]] = field(default_factory=set)
     copies: set[tuple[Site, tuple[Site, ...]]] = field(default_factory=set)
     launches: set[tuple[Site, tuple[Site, ...]]] = field(default_factory=set)
+    kinds: set[str] = field(default_factory=set)
 
 
 def _totals(timelines: Iterable[Timeline], functions: set[str]) -> dict[str, _Totals]:
@@ -300,6 +301,7 @@ def _totals(timelines: Iterable[Timeline], functions: set[str]) -> dict[str, _To
 
 
 def _count(totals: _Totals, timeline: Timeline, op: Op, below: tuple[Site, ...]) -> None:
+    totals.kinds.add(op.kind.value)
     if op.stream is not None and op.kind in _STAGE_WORDS:
         stream = timeline.streams[op.stream]
         totals.streams.add((stream.name, stream.site))
@@ -359,5 +361,6 @@ def _function(function: Function, stages: tuple[StageFact, ...], totals: _Totals
         streams=len(totals.streams),
         copies=len(totals.copies),
         launches=len(totals.launches),
+        kinds=frozenset(totals.kinds),
         stages=stages,
     )

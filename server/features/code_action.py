@@ -1,4 +1,4 @@
-"""Quick fixes, suppressions, and the jobs about the whole program: *Stitch end-to-end*, *Validate*.
+"""Quick fixes, suppressions, and the jobs about the whole program: *Stitch end-to-end*, its rewrites one by one, *Validate*.
 
 Actions carry no edit until they are resolved when the client can resolve: the list then costs nothing, and the edit is
 made for the text as it is when the user picks it.
@@ -9,15 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
+from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server.convert import View, from_range, shown_findings, to_diagnostic, to_workspace_edit
 from stitchcuda.server.engine.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
-from stitchcuda.server.features import machine, program_jobs, stitch, validate
+from stitchcuda.server.features import machine, program_jobs, rewrite, stitch, validate
 from stitchcuda.server.features.diagnostics import href
 from stitchcuda.server.features.project_settings import settings_at
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 STITCH_KIND = "refactor.rewrite.stitchcuda.stitch"
 VALIDATE_KIND = "source.stitchcuda.validate"
-KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND, VALIDATE_KIND)
+KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND, *rewrite.KINDS, VALIDATE_KIND)
 _RESOLVE_SECONDS = 1.0
 _SUPPRESSION = re.compile(rb"(?://|#)\s*stitchcuda:\s*ignore\[([^\]\r\n]*)\]")
 
@@ -58,25 +60,30 @@ def code_actions(ls: StitchServer, params: t.CodeActionParams) -> list[t.CodeAct
                 offers.setdefault((offer.fix.title, offer.fix.edits), offer)
         preferred = next((o for o in offers.values() if o.fix.preferred), None)
         actions += [_action(ls, view, offer, offer is preferred) for offer in offers.values()]
-    return actions + _jobs(ls, document.uri, only)
+    return [*actions, *_jobs(ls, document, params.range, only)]
 
 
-def _jobs(ls: StitchServer, uri: str, only: list[str]) -> list[t.CodeAction]:
+def _jobs(ls: StitchServer, document: Document, where: t.Range, only: list[str]) -> Iterator[t.CodeAction]:
     """Actions that start a job. One that cannot run says why where the client shows that, else it is left out."""
-    actions = []
+    cannot = why_not_run(ls)
+    offered: list[tuple[t.CodeAction, str]] = []
     if _wanted(STITCH_KIND, only):
-        title = stitch.TITLE if not why_not_run(ls) else f"{stitch.TITLE} (preview, not run)"
-        command = t.Command(title=title, command="stitchcuda.stitch", arguments=[uri])
-        actions.append(t.CodeAction(title=title, kind=STITCH_KIND, command=command))
+        title = f"{stitch.TITLE} (preview, not run)" if cannot else stitch.TITLE
+        command = t.Command(title=title, command="stitchcuda.stitch", arguments=[document.uri])
+        offered.append((t.CodeAction(title=title, kind=STITCH_KIND, command=command), ""))
+    if any(_wanted(kind, only) for kind in rewrite.KINDS):
+        outline = ls.known_outline(document)
+        found = rewrite.actions(ls, outline, where, bool(cannot)) if outline is not None else []
+        offered += [(action, reason) for action, reason in found if _wanted(str(action.kind), only)]
     if _wanted(VALIDATE_KIND, only):
-        reason = why_not_run(ls)
-        command = t.Command(title=validate.TITLE, command="stitchcuda.validate", arguments=[uri])
-        if not reason:
-            actions.append(t.CodeAction(title=validate.TITLE, kind=VALIDATE_KIND, command=command))
-        elif get_capability(ls.client_capabilities, "text_document.code_action.disabled_support"):
-            disabled = t.CodeActionDisabled(reason=reason)
-            actions.append(t.CodeAction(title=validate.TITLE, kind=VALIDATE_KIND, disabled=disabled))
-    return actions
+        command = t.Command(title=validate.TITLE, command="stitchcuda.validate", arguments=[document.uri])
+        offered.append((t.CodeAction(title=validate.TITLE, kind=VALIDATE_KIND, command=command), cannot))
+    says_why = get_capability(ls.client_capabilities, "text_document.code_action.disabled_support")
+    for action, reason in offered:
+        if reason and says_why:
+            action.disabled, action.command = t.CodeActionDisabled(reason=reason), None
+        if not reason or says_why:
+            yield action
 
 
 def why_not_run(ls: StitchServer) -> str:

@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from stitchcuda.server import child_command
 from stitchcuda.server.convert import to_annotated_edit
 from stitchcuda.server.features import program_jobs
+from stitchcuda.server.features.consent import obtain
 from stitchcuda.server.jobs import Job
+from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -38,44 +41,86 @@ async def stitch(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     if dirty := program_jobs.unsaved(ls, program):
         raise program_jobs.refuse(f"{dirty}: stitching reads the files as they are saved")
     words = ["stitch", str(program), *([f"--intent={intent}"] if intent else [])]
-    proposer = ls.settings.proposer if ls.trusted else "rules"  # nothing of a folder that is not trusted is sent
-    if proposer != "rules":
-        words.append(f"--proposer={proposer}")
+    proposer = (
+        ls.settings.proposer if ls.trusted else "rules"
+    )  # nothing of a folder that is not trusted is sent or asked
     if not ls.trusted:
         words.append("--no-run")
     secrets = {KEY_VARIABLE: key} if key and proposer != "rules" else {}
     return program_jobs.start(
-        ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words, secrets)
+        ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words, proposer, secrets)
     )
 
 
+async def _run(
+    ls: StitchServer, job: Job, program: Path, words: list[str], proposer: str, secrets: Mapping[str, str]
+) -> tuple[child_command.Answer | None, str]:
+    """The command's answer, and why no model was asked although one was to be; no answer when there is nothing to run without it."""
+    async with Progress(ls, job) as progress:
+        if proposer == "rules":
+            return await program_jobs.run_in_turn(ls, job, progress, words), ""
+        with_model = [*words, f"--proposer={proposer}"]
+        consent = await obtain(ls, job, progress, program, with_model, secrets)
+        if consent.failed:
+            return child_command.Answer(2, None, consent.failed), ""
+        if not consent.missing:
+            return await program_jobs.run_in_turn(ls, job, progress, with_model, secrets), ""
+        if proposer == "llm":
+            return None, consent.missing
+        # A command that the user does not want executed is not executed for the rules either.
+        alone = [*words, "--no-run"] if consent.executes else words
+        return await program_jobs.run_in_turn(ls, job, progress, alone), consent.missing
+
+
 async def _work(
-    ls: StitchServer, job: Job, program: Path, words: list[str], secrets: Mapping[str, str]
+    ls: StitchServer, job: Job, program: Path, words: list[str], proposer: str, secrets: Mapping[str, str]
 ) -> dict[str, Any]:
-    answer = await program_jobs.run(ls, job, words, secrets)
+    answer, unasked = await _run(ls, job, program, words, proposer, secrets)
+    if answer is None:
+        reason = f"the model was not asked, and nothing was sent or run: {unasked}"
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {reason}", t.MessageType.Warning)
+        return {"outcome": "declined", "reason": reason}
     if answer.value is None:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)
         return {"outcome": "failed", "reason": answer.message}
-    value = answer.value
+    note = f". These are the rules alone; the model was not asked: {unasked}" if unasked else ""
+    return {**await offer(ls, program, answer.value, TITLE, note), "not_asked": unasked}
+
+
+async def offer(
+    ls: StitchServer, program: Path, value: Mapping[str, Any], title: str, note: str = ""
+) -> dict[str, Any]:
+    """Sends the edit of a run whose result is `value`, and tells what came of it, with `note`. `title` names the edit."""
     outcome, reason, run_dir = (str(value.get(k, "")) for k in ("outcome", "reason", "run_dir"))
     told = {"outcome": outcome, "reason": reason, "run_dir": run_dir, "applied": False}
     if not value.get("units"):
+        told["reason"] = reason = f"{reason}{_first_refusal(value)}"
         kind = t.MessageType.Error if outcome == "failed" else t.MessageType.Info
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}", kind)
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}", kind)
         return told
-    why_not = await _apply(ls, Path(run_dir), program if program.is_dir() else program.parent, outcome)
+    folder = program if program.is_dir() else program.parent
+    why_not = await _apply(ls, Path(run_dir), folder, outcome, title)
     told["applied"] = not why_not
     if why_not:
         # A version that was not validated is taken from the journal only when that is said.
         wanted = f"{Path(run_dir).name}{' --unvalidated' if outcome == 'not_validated' else ''}"
-        text = f"not applied: {why_not}. Nothing is lost: stitchcuda runs apply {wanted} applies it"
+        text = f"not applied: {why_not}. Nothing is lost: stitchcuda runs apply {wanted} applies it{note}"
         program_jobs.show(ls, f"stitchcuda: {program.name}: {text}", t.MessageType.Warning)
     else:
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}")
+        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}")
     return told
 
 
-async def _apply(ls: StitchServer, run_dir: Path, folder: Path, outcome: str) -> str:
+def _first_refusal(value: Mapping[str, Any]) -> str:
+    """What prevents the first change that was looked for, and how many others are prevented."""
+    refused = value.get("refused") or ()
+    if not refused:
+        return ""
+    first, more = refused[0], f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+    return f". {Path(first['path']).name}:{first['line']}: {first['transform']}: {first['reason']}{more}"
+
+
+async def _apply(ls: StitchServer, run_dir: Path, folder: Path, outcome: str, title: str) -> str:
     """Sends the edit. Why it is not in the texts then, "" when it is."""
     if not get_capability(ls.client_capabilities, "workspace.apply_edit"):
         return "this editor takes no edits from a language server"
@@ -98,7 +143,7 @@ async def _apply(ls: StitchServer, run_dir: Path, folder: Path, outcome: str) ->
     )
     if edit is None:
         return "an edit begins or ends inside a character or a line end"
-    label = f"{TITLE}: {outcome.replace('_', ' ')}"
+    label = f"{title}: {outcome.replace('_', ' ')}"
     try:
         answer = await ls.workspace_apply_edit_async(t.ApplyWorkspaceEditParams(edit=edit, label=label))
     except JsonRpcException as error:

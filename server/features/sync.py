@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
 from stitchcuda.server.convert import from_changes
-from stitchcuda.server.features import diagnostics, on_save, project_settings
+from stitchcuda.server.features import diagnostics, on_save, project_settings, rewrite
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -34,6 +34,7 @@ def did_save(ls: StitchServer, params: t.DidSaveTextDocumentParams) -> None:
         return
     # Without watched files this is when changes made outside the editor are noticed.
     project_settings.forget(ls)
+    rewrite.forget(ls)
     ls.analyses.disk_changed(())
     if ls.is_relevant(document):
         ls.analyses.request(document.path, delay=0)

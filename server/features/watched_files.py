@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import diagnostics, project_settings
+from stitchcuda.server.features import diagnostics, project_settings, rewrite
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -40,6 +40,7 @@ def did_change(ls: StitchServer, params: t.DidChangeWatchedFilesParams) -> None:
     outside = [path for path in paths if ls.documents.at(path) is None]
     if not outside:
         return  # open documents come through didChange
+    rewrite.forget(ls)
     ls.analyses.disk_changed(outside)
     for document in ls.documents.all():
         if ls.is_relevant(document):

@@ -80,7 +80,9 @@ async def test_only_is_a_prefix_and_actions_that_cannot_run_say_why() -> None:
         editor.open(URI, TEXT)
         (found,) = await diagnostics(editor, URI, 1)
         for only in (["refactor"], ["refactor.rewrite.stitchcuda"], ["refactor.rewrite.stitchcuda.stitch"]):
-            (stitch,) = await editor.actions(URI, found.range, only)
+            offered = await editor.actions(URI, found.range, only)
+            assert all(str(a.kind).startswith("refactor.rewrite.stitchcuda.") for a in offered)
+            (stitch,) = [a for a in offered if str(a.kind).endswith(".stitch")]
             assert stitch.title == "Stitch end-to-end (preview, not run)" and stitch.edit is None
             assert stitch.command is not None and list(stitch.command.arguments or ()) == [URI]
         (validate,) = await editor.actions(URI, found.range, ["source"])
