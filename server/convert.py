@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from lsprotocol import types as t
 from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, Position, carry
 from stitchcuda.server.engine.facts import FileFacts, Place, PlacedEdit, PlacedFinding
-from stitchcuda.server.settings import CONFIDENCES, Settings
+from stitchcuda.server.settings import Settings, lets_through
 
 SOURCE = "stitchcuda"
 _SEVERITY = {
@@ -92,15 +92,7 @@ def from_changes(changes: Sequence[t.TextDocumentContentChangeEvent]) -> list[Ch
 
 def is_shown(finding: PlacedFinding, settings: Settings) -> bool:
     """Whether the user's settings let a finding through."""
-    if settings.severity.get(finding.code) == "off":
-        return False
-    if any(word in ("all", finding.code, finding.group) for word in settings.ignore):
-        return False
-    if CONFIDENCES.index(finding.confidence) < CONFIDENCES.index(settings.confidence):
-        return False
-    if not settings.select:  # a severity turns on what is off by default
-        return finding.default or finding.code in settings.severity
-    return any(word in ("all", finding.code, finding.group) for word in settings.select)
+    return lets_through(settings, finding.code, finding.group, finding.confidence, finding.default)
 
 
 def shown_findings(view: View, settings: Settings) -> list[tuple[PlacedFinding, t.Range]]:
@@ -152,6 +144,13 @@ def to_diagnostic(
 
 
 # --------------------------------------------------------------------------------------------------------------- edits
+
+
+def takes_versions(capabilities: t.ClientCapabilities) -> bool:
+    """Whether the client takes edits that name the version of the text."""
+    edit = capabilities.workspace.workspace_edit if capabilities.workspace is not None else None
+    # Neovim names resource operations only; those exist in no other form than document changes.
+    return edit is not None and bool(edit.document_changes or edit.resource_operations)
 
 
 def to_workspace_edit(view: View, edits: Sequence[PlacedEdit], versioned: bool) -> t.WorkspaceEdit | None:
@@ -219,7 +218,7 @@ def to_annotated_edit(
     file cannot be read, or an edit begins or ends where no position is: inside a character or a line end. `confirm`: the client
     is to ask before it applies an annotated edit."""
     workspace = capabilities.workspace.workspace_edit if capabilities.workspace is not None else None
-    versioned = workspace is not None and bool(workspace.document_changes or workspace.resource_operations)
+    versioned = takes_versions(capabilities)
     annotates = workspace is not None and workspace.change_annotation_support is not None and versioned
     by_path: dict[str, list[t.TextEdit | t.AnnotatedTextEdit]] = {}
     documents: dict[str, Document] = {}

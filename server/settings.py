@@ -42,6 +42,17 @@ class Settings:
         return self.diagnosticsDelay / 1000
 
 
+def lets_through(settings: Settings, code: str, group: str, confidence: str, default: bool) -> bool:
+    """Whether a finding is shown. `default`: it is part of the default selection."""
+    if settings.severity.get(code) == "off" or any(word in ("all", code, group) for word in settings.ignore):
+        return False
+    if CONFIDENCES.index(confidence) < CONFIDENCES.index(settings.confidence):
+        return False
+    if not settings.select:  # a severity turns on what is off by default
+        return default or code in settings.severity
+    return any(word in ("all", code, group) for word in settings.select)
+
+
 def read_settings(base: Settings, values: object) -> tuple[Settings, tuple[str, ...]]:
     """`base` with the client's values put in, and one sentence a mistake. None (no settings) is fine."""
     if values is None:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from typing import IO
+from typing import IO, Any
 
 from stitchcuda.analysis.syntax.text import Document, hull
 from stitchcuda.server.documents import Documents
@@ -25,6 +25,8 @@ from stitchcuda.server.engine.messages import (
     DiskChanged,
     EditedText,
     Failed,
+    FixAll,
+    FixAnswer,
     GraphAnswer,
     GraphText,
     Indexing,
@@ -38,6 +40,7 @@ from stitchcuda.server.engine.messages import (
     pack,
     unpack,
 )
+from stitchcuda.server.settings import Settings
 from stitchcuda.server.transport import PipeReader, PipeWriter
 
 log = logging.getLogger(__name__)
@@ -79,13 +82,13 @@ class Analyses:
         self._receiver: asyncio.Task[None] | None = None
         self._workspace = Workspace((), True)
         self._sent: dict[str, tuple[int, int]] = {}  # path -> revision and size of what the process has
-        self._facts: dict[str, tuple[int, FileFacts, bool]] = {}
+        self._facts: dict[str, tuple[int, FileFacts]] = {}
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, tuple[int, float]] = {}  # path -> revision asked for, when
         self._crashes: dict[tuple[str, int], int] = {}
         self._changed = asyncio.Condition()
-        self._answers: dict[int, asyncio.Future[GraphAnswer]] = {}
+        self._answers: dict[int, asyncio.Future[Any]] = {}
         self._failures: dict[str, tuple[int, str]] = {}
         self._numbers = itertools.count(1)
         self._logged: set[str] = set()
@@ -258,7 +261,7 @@ class Analyses:
                 log.error("the analysis failed: %s", reason)
                 self._running.pop(path, None)
                 self._failures[path] = (revision, reason)
-            case GraphAnswer(id=number):
+            case GraphAnswer(id=number) | FixAnswer(id=number):
                 answer = self._answers.pop(number, None)
                 if answer is not None and not answer.done():
                     answer.set_result(message)
@@ -274,7 +277,7 @@ class Analyses:
             revision = result.revisions[path]
             if document is None or self._documents.since(document.uri, revision) is None:
                 continue  # closed meanwhile, or closed and opened again
-            self._facts[path] = (revision, facts, result.complete)
+            self._facts[path] = (revision, facts)
             self._log_problems(facts)
             self._failures.pop(path, None)
             self._on_facts(path)
@@ -294,15 +297,14 @@ class Analyses:
 
     def latest(self, document: Document) -> tuple[int, FileFacts] | None:
         """The newest facts of a document, with the revision they hold for."""
-        known = self._facts.get(document.path)
-        return (known[0], known[1]) if known is not None else None
+        return self._facts.get(document.path)
 
-    def is_current(self, document: Document, complete: bool) -> bool:
-        """Whether nothing better than the latest facts will come for this revision without another request."""
+    def is_current(self, document: Document) -> bool:
+        """Whether the latest facts hold for this revision, or none will come."""
         if self._failed(document):
             return True
         known = self._facts.get(document.path)
-        return known is not None and known[0] == document.revision and (known[2] or not complete)
+        return known is not None and known[0] == document.revision
 
     def _failed(self, document: Document) -> bool:
         if self._unusable:
@@ -310,13 +312,13 @@ class Analyses:
         failure = self._failures.get(document.path)
         return failure is not None and failure[0] == document.revision
 
-    async def settled(self, uri: str, complete: bool = False) -> Document | None:
+    async def settled(self, uri: str) -> Document | None:
         """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps).
-        `complete`: also wait until the other files of its program were read. None when it is closed meanwhile."""
+        None when it is closed meanwhile."""
         async with self._changed:
             while True:
                 document = self._documents.get(uri)
-                if document is None or self.is_current(document, complete):
+                if document is None or self.is_current(document):
                     return document
                 await self._changed.wait()
 
@@ -338,13 +340,23 @@ class Analyses:
 
     async def graph_text(self, path: str, function: str, form: str) -> str:
         document = self._documents.at(path)
-        if document is not None and not self.is_current(document, complete=False):
+        if document is not None and not self.is_current(document):
             self._send_texts()
             self._send(Check(path))
+        got: GraphAnswer = await self._answer(lambda number: GraphText(number, path, function, form))
+        return got.text
+
+    async def fix_all(self, path: str, settings: Settings) -> FixAnswer:
+        """All safe fixes of an open document, of the text with the answer's revision."""
+        self._send_texts()
+        got: FixAnswer = await self._answer(lambda number: FixAll(number, path, settings))
+        return got
+
+    async def _answer(self, request: Callable[[int], GraphText | FixAll]) -> Any:
         number = next(self._numbers)
-        answer: asyncio.Future[GraphAnswer] = asyncio.get_running_loop().create_future()
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer
-        self._send(GraphText(number, path, function, form))
+        self._send(request(number))
         try:
             got = await asyncio.wait_for(answer, _STUCK_SECONDS)
         except TimeoutError as error:
@@ -353,13 +365,14 @@ class Analyses:
             self._answers.pop(number, None)
         if got.error:
             raise EngineUnavailable(f"the analysis failed: {got.error}")
-        return got.text
+        return got
 
     def describe(self) -> dict[str, object]:
         """For `stitchcuda.status`."""
         return {
             "pid": self._process.pid if self._process is not None else None,
             "restarts": self._restarts,
+            "waiting": len(self._timers),
             "running": len(self._running),
             "unusable": self._unusable,
             "failed": {os.path.basename(path): reason for path, (_, reason) in self._failures.items()},

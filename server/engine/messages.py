@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stitchcuda.server.engine.facts import FileFacts
+from stitchcuda.server.settings import Settings
 
 LENGTH = struct.Struct(">Q")
 
@@ -121,8 +122,27 @@ class GraphAnswer:
     error: str = ""
 
 
-Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText
-Reply: TypeAlias = Result | Outline | Indexing | Failed | GraphAnswer
+@dataclass(frozen=True, slots=True)
+class FixAll:
+    """Ask for all safe fixes of an open file that the settings let through, each proved by a new analysis."""
+
+    id: int
+    path: str
+    settings: Settings
+
+
+@dataclass(frozen=True, slots=True)
+class FixAnswer:
+    """Edits `(start, end, text)` of the text of that revision, in bytes, in order."""
+
+    id: int
+    revision: int
+    edits: tuple[tuple[int, int, str], ...] = ()
+    error: str = ""
+
+
+Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText | FixAll
+Reply: TypeAlias = Result | Outline | Indexing | Failed | GraphAnswer | FixAnswer
 
 
 def pack(message: Request | Reply) -> bytes:

@@ -27,6 +27,8 @@ from stitchcuda.server.engine.messages import (
     DiskChanged,
     EditedText,
     Failed,
+    FixAll,
+    FixAnswer,
     GraphAnswer,
     GraphText,
     Indexing,
@@ -43,6 +45,7 @@ from stitchcuda.server.engine.messages import (
 
 _PAUSE_SECONDS = 0.03  # between the last findings and the outline, for the next keystroke
 _IDLE_SECONDS = 2.0
+_UNUSED_KEPT = 2  # programs
 _FEW_BYTES = 64 * 1024
 _BATCH_BYTES = 256 * 1024  # read between two looks at the inbox: an edit waits for one batch at most
 
@@ -93,6 +96,9 @@ class AnalysisProcess:
                     self._open[path] = text if isinstance(text, OpenText) else _edited(self._open[path], text)
                 for path in closed:
                     self._open.pop(path, None)
+                    self._keys.pop(path, None)
+                if closed:
+                    self._drop_unused()
             case Workspace(roots=roots, whole_program=whole):
                 self._roots, self._whole_program = roots, whole
                 self._programs.clear()
@@ -106,6 +112,8 @@ class AnalysisProcess:
                     self._check(path)
             case GraphText():
                 self._graph(request)
+            case FixAll():
+                self._fix_all(request)
 
     # -------------------------------------------------------------------------------------------------------- programs
 
@@ -130,6 +138,19 @@ class AnalysisProcess:
             self._programs[key] = Program(key, self._new_index())
         own = self._programs[key]
         return [own, *(p for p in self._programs.values() if p is not own and path in p.loaded)]
+
+    def _drop_unused(self) -> None:
+        """Programs without an open file cost memory for nothing, but for the newest ones: files are opened again."""
+        used = {self._key(path) for path in self._open}
+        unused = [
+            key
+            for key, program in self._programs.items()
+            if key not in used and not any(path in program.loaded for path in self._open)
+        ]
+        for key in unused[:-_UNUSED_KEPT]:
+            program = self._programs.pop(key)
+            for path in [p for p in program.loaded if not os.path.exists(p)]:
+                program.index.drop(path)  # what is known of files is shared with other programs
 
     def _read(self, path: str) -> bytes | None:
         opened = self._open.get(path)
@@ -279,6 +300,30 @@ class AnalysisProcess:
             self._send(GraphAnswer(request.id, text))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
             self._send(GraphAnswer(request.id, "", where(error)))
+
+    def _fix_all(self, request: FixAll) -> None:
+        from stitchcuda.server.engine.fixing import fix_all
+
+        path, number = request.path, request.id
+        revision = self._open[path].revision if path in self._open else -1
+
+        def check() -> None:
+            if self._inbox.superseded(path):
+                raise Superseded
+
+        try:
+            program = self._programs_with(path)[0]
+            self._load_with_includes(program, path)
+            self._list_siblings(program, path)
+            for sibling in program.waiting or ():  # whether a fix is safe is a question about the whole program
+                self._load_with_includes(program, sibling)
+            program.waiting = []
+            texts = {name: text for name in program.loaded if (text := self._read(name)) is not None}
+            self._send(FixAnswer(number, revision, fix_all(program.index, texts, path, request.settings, check)))
+        except Superseded:
+            self._send(FixAnswer(number, revision, (), "the text has changed"))
+        except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
+            self._send(FixAnswer(number, revision, (), where(error)))
 
 
 def _edited(old: OpenText, new: EditedText) -> OpenText:

@@ -1,4 +1,4 @@
-"""Quick fixes, suppressions, and the jobs about the whole program: *Stitch end-to-end*, its rewrites one by one, *Validate*.
+"""Quick fixes, suppressions, all safe fixes at once, and the jobs about the whole program: *Stitch end-to-end*, its rewrites one by one, *Validate*.
 
 Actions carry no edit until they are resolved when the client can resolve: the list then costs nothing, and the edit is
 made for the text as it is when the user picks it.
@@ -17,9 +17,16 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.analysis.syntax.text import Document
-from stitchcuda.server.convert import View, from_range, shown_findings, to_diagnostic, to_workspace_edit
+from stitchcuda.server.convert import (
+    View,
+    from_range,
+    shown_findings,
+    takes_versions,
+    to_diagnostic,
+    to_workspace_edit,
+)
 from stitchcuda.server.engine.facts import Place, PlacedEdit, PlacedFinding, PlacedFix
-from stitchcuda.server.features import machine, program_jobs, rewrite, stitch, validate
+from stitchcuda.server.features import fix_all, machine, program_jobs, rewrite, stitch, validate
 from stitchcuda.server.features.diagnostics import href
 from stitchcuda.server.features.project_settings import settings_at
 
@@ -28,7 +35,7 @@ if TYPE_CHECKING:
 
 STITCH_KIND = "refactor.rewrite.stitchcuda.stitch"
 VALIDATE_KIND = "source.stitchcuda.validate"
-KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND, *rewrite.KINDS, VALIDATE_KIND)
+KINDS = (t.CodeActionKind.QuickFix.value, STITCH_KIND, *rewrite.KINDS, fix_all.KIND, VALIDATE_KIND)
 _RESOLVE_SECONDS = 1.0
 _SUPPRESSION = re.compile(rb"(?://|#)\s*stitchcuda:\s*ignore\[([^\]\r\n]*)\]")
 
@@ -60,6 +67,9 @@ def code_actions(ls: StitchServer, params: t.CodeActionParams) -> list[t.CodeAct
                 offers.setdefault((offer.fix.title, offer.fix.edits), offer)
         preferred = next((o for o in offers.values() if o.fix.preferred), None)
         actions += [_action(ls, view, offer, offer is preferred) for offer in offers.values()]
+    if view is not None and _wanted(fix_all.KIND, only):
+        everything = fix_all.action(ls, view, _resolves(ls))
+        actions += [everything] if everything is not None else []
     return [*actions, *_jobs(ls, document, params.range, only)]
 
 
@@ -99,6 +109,9 @@ async def resolve(ls: StitchServer, action: t.CodeAction) -> t.CodeAction:
     data: Any = action.data
     if not isinstance(data, dict) or not isinstance(data.get("uri"), str):
         return action
+    if data.get("fix_all") is True:
+        action.edit = await fix_all.edit(ls, data["uri"], takes_versions(ls.client_capabilities))
+        return action
     try:
         # The text may have changed since the list was made; what the fix means then comes from a new analysis.
         await asyncio.wait_for(ls.analyses.settled(data["uri"]), _RESOLVE_SECONDS)
@@ -107,7 +120,11 @@ async def resolve(ls: StitchServer, action: t.CodeAction) -> t.CodeAction:
     view = ls.view(data["uri"])
     if view is not None:
         offer = _find(_offers(ls, view), data)
-        edit = to_workspace_edit(view, offer.fix.edits, _versioned(ls)) if offer is not None else None
+        edit = (
+            to_workspace_edit(view, offer.fix.edits, takes_versions(ls.client_capabilities))
+            if offer is not None
+            else None
+        )
         if edit is not None:
             action.edit = edit
             return action
@@ -187,7 +204,7 @@ def _action(ls: StitchServer, view: View, offer: _Offer, preferred: bool) -> t.C
             "line": offer.here.start.line,
         }
     else:
-        action.edit = to_workspace_edit(view, offer.fix.edits, _versioned(ls))
+        action.edit = to_workspace_edit(view, offer.fix.edits, takes_versions(ls.client_capabilities))
     return action
 
 
@@ -204,9 +221,3 @@ def _resolves(ls: StitchServer) -> bool:
 
 def _understands_preferred(ls: StitchServer) -> bool:
     return bool(get_capability(ls.client_capabilities, "text_document.code_action.is_preferred_support"))
-
-
-def _versioned(ls: StitchServer) -> bool:
-    # Neovim names resource operations only; those exist in no other form than document changes.
-    edit = get_capability(ls.client_capabilities, "workspace.workspace_edit")
-    return edit is not None and bool(edit.document_changes or edit.resource_operations)
