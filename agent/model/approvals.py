@@ -12,15 +12,16 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from stitchcuda.agent.model.endpoint import NO_KEY, Endpoint, Origin
 from stitchcuda.agent.user_folders import state_folder
 
 SCHEMA = 1
-_SHOWN_FILES = 12
+_SHOWN_FILES, _SHOWN_CHARACTERS = 12, 400  # of the files in a question: what asks it may show only so much
 _LARGEST = 1 << 22  # bytes of a kept answer
 
 
@@ -91,11 +92,14 @@ def needed(
 def _send(root: Path, endpoint: Endpoint, files: Iterable[str], with_key: bool, more: bool = False) -> Question:
     files = tuple(sorted(set(files)))
     detail = f"{endpoint.model or 'its only model'}, {'with a key' if with_key else 'without a key'}"
-    listed = ", ".join(map(visible, files[:_SHOWN_FILES])) + (
-        f" and {len(files) - _SHOWN_FILES} more" if files[_SHOWN_FILES:] else ""
-    )
+    shown = list(map(visible, files[:_SHOWN_FILES]))
+    while len(shown) > 1 and len(", ".join(shown)) > _SHOWN_CHARACTERS:
+        shown.pop()
+    listed = ", ".join(shown) + (f" and {len(files) - len(shown)} more" if len(files) > len(shown) else "")
     who = f"the model {visible(endpoint.model)}" if endpoint.model else "the model"
     text = f"Send {'also ' if more else ''}{_counted(files)} to {who} at {visible(endpoint.base_url)}? {listed}"
+    if files:
+        text += "\nKeys, tokens and passwords that are found in them are taken out first."
     if endpoint.origin is Origin.WORKSPACE:
         text += f"\nThe address stands in {visible(endpoint.said_by)}: it is the workspace's, not yours."
     if with_key:
@@ -148,7 +152,7 @@ class Approvals:
             )
         before = next((q for q in self.all(Path(question.root)) if q.digest == question.digest), None)
         files = tuple(sorted({*question.files, *(before.files if before is not None else ())}))
-        value = {"schema": SCHEMA, **asdict(question), "files": files}
+        value = question_to_value(replace(question, files=files))
         try:
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             handle, name = tempfile.mkstemp(dir=self._folder, prefix=".new-")
@@ -189,11 +193,23 @@ def _question(file: Path) -> Question | None:
     try:
         if not file.is_file() or file.stat().st_size > _LARGEST:
             return None
-        value = json.loads(file.read_bytes())
+        return question_of_value(json.loads(file.read_bytes()))
+    except (OSError, ValueError, RecursionError):
+        return None
+
+
+def question_to_value(question: Question) -> dict[str, Any]:
+    """For JSON, as answers are kept."""
+    return {"schema": SCHEMA, **asdict(question), "files": list(question.files)}
+
+
+def question_of_value(value: Any) -> Question | None:
+    """None for what is none of this schema."""
+    try:
         texts = [value[name] for name in ("root", "subject", "detail", "text")]
         files = value["files"]
         if value["schema"] != SCHEMA or not all(isinstance(t, str) for t in (*texts, *files)):
             return None
         return Question(Kind(value["kind"]), texts[0], texts[1], texts[2], tuple(files), texts[3])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         return None

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import re
 import shlex
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from stitchcuda.agent.model.accounting import Budget
     from stitchcuda.agent.model.approvals import Approvals, Command, Question
     from stitchcuda.agent.model.opening import Configured
+    from stitchcuda.agent.model.sending import LeftOut, Sendable
 
 NOT_CONFIGURED = (
     "no model is configured: STITCHCUDA_LLM_URL names an OpenAI-compatible endpoint, STITCHCUDA_LLM_MODEL its model, "
@@ -42,6 +45,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--revoke", action="store_true", help="take back what was agreed to for this program, say what it was, and end"
+    )
+    group.add_argument(
+        "--questions", action="store_true", help="print as JSON what is still to be agreed to, and end: nothing is sent"
     )
 
 
@@ -74,6 +80,7 @@ def used(arguments: argparse.Namespace) -> bool:
             ("--max-cost", arguments.max_cost),
             ("--max-gpu", arguments.max_gpu),
             ("--approve", arguments.approve or None),
+            ("--questions", arguments.questions or None),
         )
         if value is not None
     ]
@@ -82,13 +89,24 @@ def used(arguments: argparse.Namespace) -> bool:
     return False
 
 
-def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may_run: bool) -> Asking:
-    """Who is asked, once the user has agreed. Raises CannotRun."""
-    from stitchcuda.agent.invention.asking import Asking
-    from stitchcuda.agent.model.approvals import Approvals, ApprovalsError
+@dataclass(frozen=True)
+class _Wanted:
+    """What a run would do with a model, before anybody agreed to it."""
+
+    said: Configured
+    root: Path
+    files: Sequence[str]
+    left_out: Sequence[LeftOut]
+    commands: Sequence[Command]
+
+    def questions(self, approvals: Approvals) -> Sequence[Question]:
+        return self.said.questions(self.root, self.files, self.commands, approvals)
+
+
+def _wanted(arguments: argparse.Namespace, path: str, project: Project, may_run: bool) -> _Wanted:
+    """Raises CannotRun."""
     from stitchcuda.agent.model.endpoint import NoEndpoint
     from stitchcuda.agent.model.opening import configured
-    from stitchcuda.agent.roles.templates import user_folder
 
     root = Path(path)
     try:
@@ -100,13 +118,47 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
     prices = said.endpoint.prices
     if arguments.max_cost is not None and not (prices.input or prices.output):
         raise CannotRun("--max-cost: nothing says what the model costs; [llm] input_price and output_price do")
-    files = _files(root, said)
+    found = _sendable(root, said)
+    for one in found.left_out:
+        print(f"not sent: {one.path} ({one.why})", file=sys.stderr)
+    if not found.texts:
+        raise CannotRun("there is no source that may be sent to a model")
+    commands = _commands(root, project) if may_run else ()
+    return _Wanted(said, root, tuple(sorted(found.texts)), found.left_out, commands)
+
+
+def questions(arguments: argparse.Namespace, path: str, project: Project, *, may_run: bool) -> str:
+    """What is still to be agreed to, as JSON for a program that asks the user and keeps the answers (`Approvals.record`).
+    Raises CannotRun."""
+    from stitchcuda.agent.model.approvals import SCHEMA, Approvals, ApprovalsError, question_to_value, visible
+
+    wanted = _wanted(arguments, path, project, may_run)
+    try:
+        asked = wanted.questions(Approvals())
+    except ApprovalsError as error:
+        raise CannotRun(str(error)) from None
+    value = {
+        "schema": SCHEMA,
+        "questions": [question_to_value(question) for question in asked],
+        "left_out": [f"{visible(one.path)} ({one.why})" for one in wanted.left_out],
+        "command": _agreeing(asked, path, arguments.proposer) if asked else "",
+    }
+    return json.dumps(value, indent=2) + "\n"
+
+
+def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may_run: bool) -> Asking:
+    """Who is asked, once the user has agreed. Raises CannotRun."""
+    from stitchcuda.agent.invention.asking import Asking
+    from stitchcuda.agent.model.approvals import Approvals, ApprovalsError
+    from stitchcuda.agent.roles.templates import user_folder
+
+    wanted = _wanted(arguments, path, project, may_run)
+    said = wanted.said
     try:
         approvals = Approvals()
-        commands = _commands(root, project) if may_run else ()
-        if still := _still_open(said.questions(root, files, commands, approvals), arguments, approvals):
+        if still := _still_open(wanted.questions(approvals), arguments, approvals):
             raise CannotRun(_refusal(still, path, arguments.proposer))
-        agreed = said.agreed(root, files, commands, approvals)
+        agreed = said.agreed(wanted.root, wanted.files, wanted.commands, approvals)
     except ApprovalsError as error:
         raise CannotRun(str(error)) from None
     return Asking(
@@ -114,7 +166,7 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
         endpoint=said.endpoint.base_url,
         model=said.endpoint.model,
         budget=said.budget,
-        prices=prices,
+        prices=said.endpoint.prices,
         never_send=said.never_send,
         secrets=agreed.secrets,
         prompts=user_folder(),
@@ -134,8 +186,8 @@ def _budget(arguments: argparse.Namespace) -> Budget:
     return Budget(arguments.rounds, arguments.max_tokens, arguments.max_cost, arguments.timeout, arguments.max_gpu)
 
 
-def _files(root: Path, said: Configured) -> Sequence[str]:
-    """The files whose texts may be sent; which are not is said on stderr. Raises CannotRun."""
+def _sendable(root: Path, said: Configured) -> Sendable:
+    """The files whose texts may be sent, and those that may not. Raises CannotRun."""
     from stitchcuda.agent.model.sending import sendable
     from stitchcuda.agent.proposing import read_base
     from stitchcuda.gpu_validate.analysed import analyse
@@ -143,14 +195,9 @@ def _files(root: Path, said: Configured) -> Sequence[str]:
 
     version = Version(root)
     try:
-        found = sendable(root, read_base(version, analyse(version).sources), said.never_send)
+        return sendable(root, read_base(version, analyse(version).sources), said.never_send)
     except OSError as error:
         raise CannotRun(f"{error.filename}: cannot be read ({error.strerror})") from None
-    for one in found.left_out:
-        print(f"not sent: {one.path} ({one.why})", file=sys.stderr)
-    if not found.texts:
-        raise CannotRun("there is no source that may be sent to a model")
-    return tuple(sorted(found.texts))
 
 
 def _commands(root: Path, project: Project) -> Sequence[Command]:
@@ -189,11 +236,16 @@ def _agreed(question: Question) -> bool:
 
 
 def _refusal(questions: Sequence[Question], path: str, proposer: str) -> str:
+    texts = "\n".join(q.text for q in questions)
+    return f"{texts}\nNothing was sent or executed. If you agree: {_agreeing(questions, path, proposer)}"
+
+
+def _agreeing(questions: Sequence[Question], path: str, proposer: str) -> str:
+    """The command that agrees to all of it, for a shell."""
     words = ["stitchcuda", "stitch", path, "--proposer", proposer]
     for subject in dict.fromkeys(q.subject for q in questions):
         words += [f"--approve={subject}"] if subject.startswith("-") else ["--approve", subject]
-    texts = "\n".join(q.text for q in questions)
-    return f"{texts}\nNothing was sent or executed. If you agree: {' '.join(map(_word, words))}"
+    return " ".join(map(_word, words))
 
 
 def _word(text: str) -> str:

@@ -65,10 +65,17 @@ async def run(
 ) -> child_command.Answer:
     """Runs a command for a job, with progress, when its turn has come. `secrets` are variables for it alone."""
     async with Progress(ls, job) as progress:
-        if ls.turns.lock.locked():
-            progress.report(0, "waiting for another run to end")
-        async with ls.turns.lock:
-            return await child_command.run(job, words, progress.report, ls.child_command, secrets)
+        return await run_in_turn(ls, job, progress, words, secrets)
+
+
+async def run_in_turn(
+    ls: StitchServer, job: Job, progress: Progress, words: Sequence[str], secrets: Mapping[str, str] | None = None
+) -> child_command.Answer:
+    """The same for a job that shows its progress already."""
+    if ls.turns.lock.locked():
+        progress.report(0, "waiting for another run to end")
+    async with ls.turns.lock:
+        return await child_command.run(job, words, progress.report, ls.child_command, secrets)
 
 
 def document_of(ls: StitchServer, command: str, uri: object) -> Document:

@@ -39,6 +39,8 @@ class Editor:
         self.applied: list[t.ApplyWorkspaceEditParams] = []
         self.accepts = True  # an edit that the server asks to apply
         self.messages: list[str] = []
+        self.asked: list[t.ShowMessageRequestParams] = []
+        self.chosen: list[str | None] = []  # the button for each question to come; None: dismissed. Without one: no answer
 
     @property
     def encoding(self) -> str:
@@ -218,6 +220,14 @@ async def editor_session(
     def on_message(params: t.ShowMessageParams) -> None:
         session.messages.append(params.message)
         shown(params)
+
+    @client.feature(t.WINDOW_SHOW_MESSAGE_REQUEST)  # type: ignore[untyped-decorator]
+    async def on_question(params: t.ShowMessageRequestParams) -> t.MessageActionItem | None:
+        session.asked.append(params)
+        while not session.chosen:
+            await asyncio.sleep(0.02)
+        title = session.chosen.pop(0)
+        return None if title is None else t.MessageActionItem(title=title)
 
     @client.feature(t.CLIENT_REGISTER_CAPABILITY)  # type: ignore[untyped-decorator]
     def on_register(params: t.RegistrationParams) -> None:

@@ -1,6 +1,6 @@
 """A language server with the fake engine. `--fail METHOD` makes the handler of one LSP method raise,
 `--no-analysis` gives it an analysis process that ends at once, `--tool FILE` runs jobs with that Python program in place of
-the command line."""
+the command line, `--answer-seconds N` waits that long for the answer to a question."""
 
 import sys
 from dataclasses import replace
@@ -21,4 +21,6 @@ if __name__ == "__main__":
     server = build_server("0", (sys.executable, *analysis), features=features)
     if "--tool" in sys.argv:
         server.child_command = (sys.executable, sys.argv[sys.argv.index("--tool") + 1])
+    if "--answer-seconds" in sys.argv:
+        server.answer_seconds = float(sys.argv[sys.argv.index("--answer-seconds") + 1])
     sys.exit(run_stdio(server))
