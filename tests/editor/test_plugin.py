@@ -1,0 +1,275 @@
+"""The plugin of editors/nvim in a real Neovim with the real server: findings in place, fixes, and the views."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from stitchcuda.server import sources
+
+from tests.editor.neovim import PLUGIN, Neovim, binary, neovim
+from tests.server.client import ROOT
+from tests.server.test_session import RACE
+
+pytestmark = pytest.mark.editor
+RACING_LAUNCH = "consume<<<4, 256, 0, b>>>(x, y, n)"
+
+
+def written(folder: Path, name: str, text: str = RACE) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def on_finding(editor: Neovim) -> None:
+    """Puts the cursor on the only finding."""
+    (finding,) = editor.findings()
+    editor.cursor(finding["lnum"] + 1, finding["col"] + 1)
+
+
+def test_a1_a_finding_comes_once_and_a3_goes_with_its_fix(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        (race,) = editor.wait_codes("stream-race-raw")
+        line = RACE.encode().split(b"\n")[race["lnum"]]
+        assert line[race["col"] : race["end_col"]] == RACING_LAUNCH.encode()
+        assert editor.lua("return vim.lsp.get_clients({ name = 'stitchcuda' })[1].offset_encoding") == "utf-8"
+        on_finding(editor)
+        editor.take_action("quickfix", "Make stream `b` wait")
+        editor.wait_until(lambda: "cudaStreamWaitEvent(b, " in editor.text() or None, "the fix")
+        editor.wait_codes()
+        editor.undo()
+        assert editor.text() == RACE
+        editor.wait_codes("stream-race-raw")
+        # What other channels may have brought is in namespaces of their own.
+        namespaces = editor.lua("return vim.tbl_map(function(d) return d.namespace end, vim.diagnostic.get(0))")
+        assert len(namespaces) == 1
+        editor.do("%delete")
+        editor.wait_codes()
+
+
+def test_a10_suppress_on_this_line(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_codes("stream-race-raw")
+        on_finding(editor)
+        editor.take_action("quickfix", "Suppress stream-race-raw")
+        editor.wait_codes()
+        assert "// stitchcuda: ignore[stream-race-raw]" in editor.text()
+        editor.undo()
+        editor.wait_codes("stream-race-raw")
+        assert editor.text() == RACE
+
+
+def test_hover_lenses_symbols_and_hints_answer(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_codes("stream-race-raw")
+        on_finding(editor)
+        asked = editor.lua(
+            """
+            local client, found = vim.lsp.get_clients({ bufnr = 0, name = "stitchcuda" })[1], {}
+            local here = vim.lsp.util.make_position_params(0, client.offset_encoding)
+            local all = { textDocument = here.textDocument, range = { start = { line = 0, character = 0 }, ["end"] = { line = 20, character = 0 } } }
+            for method, params in pairs({
+              ["textDocument/hover"] = here, ["textDocument/codeLens"] = all, ["textDocument/documentSymbol"] = all, ["textDocument/inlayHint"] = all,
+            }) do
+              if client:supports_method(method, 0) then
+                local answer = client:request_sync(method, params, 10000, 0)
+                found[method] = answer and (answer.err and vim.inspect(answer.err) or vim.json.encode(answer.result)) or "no answer"
+              end
+            end
+            vim.lsp.codelens.refresh({ bufnr = 0 })
+            vim.lsp.inlay_hint.enable(true, { bufnr = 0 })
+            return found
+            """
+        )
+        assert "`consume`" in asked["textDocument/hover"]
+        assert "2 kernels, 2 streams" in asked["textDocument/codeLens"]
+        assert '"main"' in asked["textDocument/documentSymbol"]
+        assert all(not answer.startswith(("{\n", "no answer")) for answer in asked.values()), asked
+        lenses = editor.wait_for("vim.tbl_count(vim.lsp.codelens.get(0)) > 0 and vim.lsp.codelens.get(0)")
+        assert any("Show graph" in lens["command"]["title"] for lens in lenses)
+        assert editor.said() == []
+
+
+def test_the_graph_is_a_buffer_that_leads_to_the_source(tmp_path: Path) -> None:
+    source = written(tmp_path, "race.cu")
+    with neovim(tmp_path) as editor:
+        editor.open(source)
+        editor.do("StitchCudaGraph main")
+        editor.wait_until(lambda: "In short:" in editor.text() or None, "the graph")
+        assert editor.nvim.current.buffer.options["modifiable"] is False
+        lines = editor.text().split("\n")
+        at = next(i for i, line in enumerate(lines) if "`consume` runs on stream `b`" in line)
+        editor.cursor(at + 1)
+        editor.type("<CR>")
+        wanted = RACE.split("\n").index(next(line for line in RACE.split("\n") if RACING_LAUNCH in line)) + 1
+        editor.wait_until(lambda: editor.nvim.current.window.cursor[0] == wanted or None, "the jump")
+        assert editor.nvim.current.buffer.name == str(source)
+        # Read again after a change, with a function that is gone.
+        editor.lua("vim.api.nvim_buf_set_lines(0, 16, 17, true, {})")
+        editor.do("wincmd p")
+        editor.do("edit")
+        editor.wait_until(
+            lambda: "`consume` runs" not in editor.text() and "In short:" in editor.text() or None, "a new graph"
+        )
+        editor.do("StitchCudaGraph nothing")
+        editor.wait_until(lambda: "There is no device work in nothing." in editor.text() or None, "the answer")
+        editor.do("close")
+        assert editor.lua("return vim.fn.getcompletion('StitchCudaGraph ma', 'cmdline')") == ["main"]
+
+
+def test_a_lens_shows_the_graph_in_a_buffer(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_codes("stream-race-raw")
+        editor.lua("vim.lsp.codelens.refresh({ bufnr = 0 })")
+        lenses = editor.wait_for("vim.tbl_count(vim.lsp.codelens.get(0)) > 0 and vim.lsp.codelens.get(0)")
+        lens = next(lens for lens in lenses if "Show graph" in lens["command"]["title"])
+        editor.cursor(lens["range"]["start"]["line"] + 1)
+        editor.lua(
+            "vim.ui.select = function(items, _, chosen) for i, item in ipairs(items) do if vim.inspect(item):find('Show graph') then return chosen(item, i) end end end"
+        )
+        editor.lua("vim.lsp.codelens.run()")
+        editor.wait_until(lambda: "In short:" in editor.text() or None, "the graph")
+        assert editor.nvim.current.buffer.options["filetype"] == "stitchcuda-graph"
+
+
+def test_explain_shows_the_page_of_the_finding_under_the_cursor(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_codes("stream-race-raw")
+        on_finding(editor)
+        editor.do("StitchCudaExplain")
+        floating = "vim.iter(vim.api.nvim_list_wins()):find(function(w) return vim.api.nvim_win_get_config(w).relative ~= '' end)"
+        window = editor.wait_for(floating)
+        shown = "\n".join(
+            editor.lua("return vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(...), 0, -1, false)", window)
+        )
+        assert "stream-race-raw" in shown
+        editor.do("StitchCudaExplain no-such-code")
+        editor.wait_said("no finding has the code 'no-such-code'")
+        editor.cursor(1)
+        editor.do("StitchCudaExplain")
+        editor.wait_said("there is no finding in this line")
+        assert "stream-race-war" in editor.lua("return vim.fn.getcompletion('StitchCudaExplain stream-', 'cmdline')")
+
+
+def test_status_and_health_say_what_runs(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.do("StitchCudaStatus")
+        told = editor.wait_said("  command: ")
+        assert f"in {tmp_path}" in told and "not trusted, nothing is built or run (:StitchCudaTrust)" in told
+        editor.do("StitchCudaCancel")
+        editor.wait_said("no job is running")
+        editor.do("StitchCudaLog")
+        assert editor.nvim.current.buffer.name.endswith("lsp.log") or editor.wait_said("there is no log yet")
+        editor.do("checkhealth stitchcuda")
+        page = editor.text()
+        assert f"{Path(sys.executable).parent / 'stitchcuda'} lsp --stdio: stitchcuda " in page
+        assert "ERROR" not in page and "is not trusted: nothing of it is built or run" in page and "nvcc" in page
+
+
+def test_a_missing_server_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}) as editor:
+        editor.do(f"edit {written(tmp_path, 'race.cu')}")
+        editor.wait_said("the command stitchcuda was not found. Install it with")
+        editor.do(f"edit {written(tmp_path, 'other.cu')}")
+        editor.do(f"edit {written(tmp_path, 'third.c')}")
+        editor.do("StitchCuda")
+        assert sum("was not found" in told for told in editor.said()) == 2, "once at the start, once for the command"
+        editor.do("checkhealth stitchcuda")
+        assert "ERROR the command stitchcuda was not found" in re.sub("❌ ", "", editor.text())
+
+
+def test_a_server_that_does_not_start_is_told(tmp_path: Path) -> None:
+    with neovim(tmp_path, server=[sys.executable, "-c", "raise SystemExit(3)"]) as editor:
+        editor.do(f"edit {written(tmp_path, 'race.cu')}")
+        editor.wait_said("the server ended with exit code 3 before it was ready")
+
+
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ({"sever": "x"}, 'there is no option "sever"'),
+        ({"progress": "yes"}, "progress must be a boolean, not a string"),
+        ({"server": [1]}, "server must be a list of words"),
+    ],
+)
+def test_a_wrong_option_is_named(option: dict[str, object], told: str, tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        assert told in editor.lua("return select(2, pcall(require('stitchcuda').setup, ...))", option)
+
+
+def test_settings_reach_the_server(tmp_path: Path) -> None:
+    with neovim(tmp_path, settings={"ignore": ["stream-race-raw"], "nonsense": 1}) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_said("unknown setting 'nonsense'")
+        editor.wait_for(
+            "not vim.lsp.get_clients()[1]:request_sync('workspace/executeCommand', { command = 'stitchcuda.graphText', arguments = { vim.uri_from_bufnr(0) } }, 9000, 0).err"
+        )
+        assert editor.codes() == []
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "attached"),
+    [
+        ("plain.cpp", "int main() { return 0; }\n", False),
+        ("host.cpp", "#include <cuda_runtime.h>\nint main() { cudaDeviceSynchronize(); }\n", True),
+        ("plain.py", "import sys\n", False),
+        ("arrays.py", "import cupy\n", True),
+        ("kernel.cuh", "\n", True),
+    ],
+)
+def test_it_starts_where_the_server_has_something_to_say(name: str, text: str, attached: bool, tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.do(f"edit {written(tmp_path, name, text)}")
+        if attached:
+            editor.wait_attached()
+            return
+        assert editor.lua("vim.wait(300) return #vim.lsp.get_clients()") == 0
+        editor.lua(
+            "vim.api.nvim_buf_set_lines(0, 0, 0, true, { ... })",
+            "import cupy" if name.endswith("py") else "#include <cuda.h>",
+        )
+        editor.do("write")
+        editor.wait_attached()
+
+
+def test_the_plugin_lets_through_whatever_the_server_may_want() -> None:
+    source = (PLUGIN / "lua" / "stitchcuda" / "relevance.lua").read_text(encoding="utf-8")
+    lists = {
+        name: set(re.findall(r'"([^"]+)"', body))
+        for name, body in re.findall(r"M\.(\w+) = \{(.+?)\}", source, re.DOTALL)
+    }
+    assert lists["words"] == {word.decode() for word in sources._CUDA_WORDS}
+    assert lists["python_words"] == {"cupy"}
+
+
+def test_the_help_has_a_tag_for_every_command(tmp_path: Path) -> None:
+    help_file = PLUGIN / "doc" / "stitchcuda.txt"
+    folder = tmp_path / "doc"
+    folder.mkdir()
+    (folder / help_file.name).write_bytes(help_file.read_bytes())
+    command = [binary(), "--clean", "--headless", "-c", f"helptags {folder}", "-c", "qall!"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
+    assert "Error" not in done.stderr, done.stderr
+    tags = {line.split("\t")[0] for line in (folder / "tags").read_text(encoding="utf-8").splitlines()}
+    created = set(
+        re.findall(
+            r'define\("(StitchCuda\w*)"', (PLUGIN / "lua" / "stitchcuda" / "commands.lua").read_text(encoding="utf-8")
+        )
+    )
+    assert len(created) >= 9 and {f":{name}" for name in created} <= tags
+    options = set(
+        re.findall(
+            r"^  (\w+) = \{ \"", (PLUGIN / "lua" / "stitchcuda" / "init.lua").read_text(encoding="utf-8"), re.MULTILINE
+        )
+    )
+    assert options and {f"stitchcuda-{name}" for name in options} <= tags
+    assert max(map(len, help_file.read_text(encoding="utf-8").splitlines())) <= 78
