@@ -1,0 +1,202 @@
+"""VS Code in a browser: code-server with the extension and the driver, and a Chromium that looks at it.
+
+One server for a session of tests; a `Window` is a page on a folder with an extension host of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+import urllib.request
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).parent
+INSTALLED = Path(os.environ.get("STITCHCUDA_VSCODE") or HERE.parents[2] / ".vscode-test")
+ENTRY = INSTALLED / "node_modules" / "code-server" / "out" / "node" / "entry.js"
+USER_SETTINGS = {
+    "security.workspace.trust.enabled": False,
+    "chat.disableAIFeatures": True,
+    "workbench.secondarySideBar.defaultVisibility": "hidden",
+    "workbench.startupEditor": "none",
+    "git.enabled": False,
+    "keyboard.dispatch": "keyCode",
+    "telemetry.telemetryLevel": "off",
+    "files.autoSave": "off",
+}
+START_SECONDS = 60.0
+
+
+def missing() -> str:
+    """Why VS Code cannot be driven here; "" when it can."""
+    if not (INSTALLED / "stamp").is_file():
+        return f"no VS Code in {INSTALLED}; tests/editor/vscode/install.sh puts it there"
+    return "" if _chromium() else "no chromium"
+
+
+def _chromium() -> str | None:
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+class Page:
+    """The browser: `page.do("click", selector=...)`; see page.mjs."""
+
+    def __init__(self) -> None:
+        chromium = _chromium()
+        assert chromium is not None
+        # Node resolves imports from the script's folder, so the script has to lie beside node_modules.
+        script = shutil.copy(HERE / "page.mjs", INSTALLED / "page.mjs")
+        self._process = subprocess.Popen(
+            [INSTALLED / "node", script, chromium], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def do(self, does: str, **what: Any) -> Any:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        self._process.stdin.write(json.dumps({"does": does, **what}) + "\n")
+        self._process.stdin.flush()
+        answer = json.loads(self._process.stdout.readline() or '{"error": "the browser is gone"}')
+        if "error" in answer:
+            raise AssertionError(f"{does} {what}: {answer['error']}")
+        return answer["value"]
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class Window:
+    """A page on one folder. Its name is the folder's."""
+
+    def __init__(self, folder: Path, page: Page, driver: int):
+        self.folder = folder
+        self.name = folder.name
+        self._page = page
+        self._driver = driver
+
+    def run(self, scenario: str, seconds: float = 60, **given: Any) -> Any:
+        """What `scenarios/SCENARIO.js` returns, run inside of VS Code."""
+        body = json.dumps({"scenario": str(HERE / "scenarios" / f"{scenario}.js"), "given": given}).encode()
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._driver}/", body, timeout=seconds) as response:
+            answer = json.load(response)
+        if "error" in answer:
+            self.picture(f"failed-{scenario}")
+            raise AssertionError(f"{scenario}: {answer['error']}")
+        return answer["value"]
+
+    def do(self, does: str, **what: Any) -> Any:
+        return self._page.do(does, page=self.name, **what)
+
+    def picture(self, name: str) -> Path:
+        """A screenshot, for people."""
+        file = HERE / "screenshots" / f"{name}.png"
+        file.parent.mkdir(exist_ok=True)
+        self.do("picture", file=str(file))
+        return file
+
+
+class CodeServer:
+    """Started by `code_server`."""
+
+    def __init__(self, url: str, page: Page, drivers: Path, user_settings: Path):
+        self._url = url
+        self._page = page
+        self._drivers = drivers
+        self._user_settings = user_settings
+
+    @contextmanager
+    def window(self, folder: Path, **user_settings: Any) -> Iterator[Window]:
+        """A page on a folder, with the user settings beside the usual ones."""
+        self._user_settings.write_text(json.dumps(USER_SETTINGS | user_settings), encoding="utf-8")
+        self._page.do("open", page=folder.name, url=f"{self._url}/?folder={folder}")
+        port = self._drivers / folder.name
+        try:
+            _wait_for("the driver in VS Code", port.exists)
+            window = Window(folder, self._page, int(port.read_text()))
+            yield window
+        finally:
+            self._page.do("close", page=folder.name)
+            port.unlink(missing_ok=True)
+
+
+@contextmanager
+def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
+    """Runs code-server with `extension`, a vsix; its files go into `folder`."""
+    data, extensions, drivers = folder / "data", folder / "extensions", folder / "drivers"
+    user_settings = data / "User" / "settings.json"
+    user_settings.parent.mkdir(parents=True)
+    user_settings.write_text(json.dumps(USER_SETTINGS), encoding="utf-8")
+    drivers.mkdir()
+    places = ["--user-data-dir", str(data), "--extensions-dir", str(extensions)]
+    for vsix in (extension, _driver(folder)):
+        _install(vsix, places)
+    port = _free_port()
+    # The grace time is how long an extension host outlives its page.
+    options = ["--auth=none", f"--bind-addr=127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check"]
+    command = [INSTALLED / "node", ENTRY, *options, "--reconnection-grace-time=5", *places]
+    environment = {
+        **os.environ,
+        "STITCHCUDA_DRIVER": str(drivers),
+        "XDG_CACHE_HOME": str(folder / "cache"),
+        "XDG_CONFIG_HOME": str(folder / "config"),
+    }
+    with (folder / "code-server.log").open("wb") as log:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
+    page = Page()
+    try:
+        url = f"http://127.0.0.1:{port}"
+        _wait_for("code-server", lambda: _answers(f"{url}/healthz"))
+        yield CodeServer(url, page, drivers, user_settings)
+    finally:
+        page.close()
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def _driver(folder: Path) -> Path:
+    vsix = folder / "driver.vsix"
+    with zipfile.ZipFile(vsix, "w") as package:
+        for file in sorted((HERE / "driver").iterdir()):
+            package.write(file, f"extension/{file.name}")
+    return vsix
+
+
+def _install(vsix: Path, places: list[str]) -> None:
+    command = [INSTALLED / "node", ENTRY, "--install-extension", str(vsix), *places]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _free_port() -> int:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port: int = taken.getsockname()[1]
+        return port
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=1):
+            return True
+    except OSError:
+        return False
+
+
+def _wait_for(what: str, probe: Any) -> None:
+    end = time.monotonic() + START_SECONDS
+    while not probe():
+        assert time.monotonic() < end, f"{what} did not come up"
+        time.sleep(0.1)

@@ -1,0 +1,64 @@
+// A person at VS Code's page: opens it in Chromium, clicks, presses keys, takes pictures. One JSON request a line on stdin, one answer a
+// line on stdout. `page.mjs CHROMIUM`
+import { createInterface } from "node:readline";
+import { chromium } from "playwright-core";
+
+const browser = await chromium.launch({
+  executablePath: process.argv[2],
+  args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
+});
+const pages = new Map();
+
+const actions = {
+  async open({ page, url }) {
+    const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    pages.set(page, await context.newPage());
+    await pages.get(page).goto(url, { waitUntil: "domcontentloaded" });
+  },
+  press: ({ page, keys }) => pages.get(page).keyboard.press(keys),
+  type: ({ page, text, delay }) => pages.get(page).keyboard.type(text, { delay }),
+  click: ({ page, selector, text }) => place(pages.get(page), selector, text).click(),
+  wait: ({ page, selector, text }) => place(pages.get(page), selector, text).waitFor(),
+  gone: ({ page, selector, text }) => place(pages.get(page), selector, text).waitFor({ state: "detached" }),
+  text: ({ page, selector, text }) => place(pages.get(page), selector, text).innerText(),
+  count: ({ page, selector }) => pages.get(page).locator(selector).count(),
+  picture: ({ page, file }) => pages.get(page).screenshot({ path: file }).then(() => undefined),
+  async close({ page }) {
+    await pages.get(page).context().close();
+    pages.delete(page);
+  },
+  // In the page of a web view: VS Code puts it into a frame in a frame.
+  async frameClick({ page, selector }) {
+    await (await webview(pages.get(page), selector)).click(selector);
+  },
+  async frameEvaluate({ page, selector, expression }) {
+    return (await webview(pages.get(page), selector)).evaluate(expression);
+  },
+};
+
+function place(page, selector, text) {
+  const found = page.locator(selector);
+  return (text === undefined ? found : found.filter({ hasText: text })).first();
+}
+
+async function webview(page, selector) {
+  for (const end = Date.now() + 15000; Date.now() < end; ) {
+    for (const frame of page.frames()) {
+      if (frame !== page.mainFrame() && (await frame.locator(selector).count().catch(() => 0)) > 0) {
+        return frame;
+      }
+    }
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  throw new Error(`no frame holds ${selector}`);
+}
+
+for await (const line of createInterface({ input: process.stdin })) {
+  const { id, does, ...rest } = JSON.parse(line);
+  try {
+    process.stdout.write(`${JSON.stringify({ id, value: (await actions[does](rest)) ?? null })}\n`);
+  } catch (error) {
+    process.stdout.write(`${JSON.stringify({ id, error: `${error}` })}\n`);
+  }
+}
+await browser.close();
