@@ -203,16 +203,24 @@ def _text_file(folder: Path, digest: str) -> Path:
 
 def find(name: str | None, folder: Path | None = None) -> Record:
     """The run of that name (or the only one whose name starts or ends so), the newest without a name, or the run in the
-    folder that is named. Raises JournalError."""
+    folder that is named. A whole name is always the run's; a part of one that is also a folder here is an error. Raises
+    JournalError."""
     folder = folder or runs_folder()
-    if name is not None and (Path(name) / "run.json").is_file():
-        return read(Path(name))
     names = _names(folder)
     if name is None:
         if not names:
             raise JournalError(f"no run is kept in {folder}; `stitchcuda stitch` makes one")
         return read(folder / names[-1])
-    fitting = [n for n in names if n.startswith(name) or n.endswith(name)]
+    if name in names:
+        return read(folder / name)
+    fitting = [n for n in names if name and (n.startswith(name) or n.endswith(name))]
+    if (Path(name) / "run.json").is_file():
+        if fitting:
+            raise JournalError(
+                f"{name}: a folder here is called so, and {', '.join(fitting)} fits, too; write "
+                f"{os.path.join(os.curdir, name)} for the folder, or the whole name of the run"
+            )
+        return read(Path(name))
     if len(fitting) != 1:
         which = f"several runs fit: {', '.join(fitting)}" if fitting else f"no run of that name in {folder}"
         raise JournalError(f"{name}: {which}; `stitchcuda runs list` shows them")

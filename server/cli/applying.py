@@ -3,6 +3,7 @@ knows."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,9 +22,27 @@ def apply(record: Record, chosen: Sequence[str]) -> tuple[str, ...]:
     base = journal.base_texts(record)
     after = versions.compose(base, record.units, chosen)
     digests = {path: journal.text_digest(text) for path, text in after.items()}
-    record = replace(record, applied=(*record.applied, Applied(tuple(chosen), digests)))
+    earlier = record.applied
+    record = replace(record, applied=(*earlier, Applied(tuple(chosen), digests)))
     Run(record.folder).applied(record.applied)  # first: whatever happens now can be taken back
-    return _make(record, base, after)
+    try:
+        return _make(record, base, after)
+    except BaseException:
+        if not _written(record, base, after):
+            Run(record.folder).applied(earlier)  # it was refused, and the tree holds nothing of it
+        raise
+
+
+def _written(record: Record, base: dict[str, bytes], after: dict[str, bytes]) -> bool:
+    """Whether a file holds what only the last of the applied choices puts there."""
+    folder = record.root if record.root.is_dir() else record.root.parent
+    earlier = [versions.compose(base, record.units, applied.units) for applied in record.applied[:-1]]
+    for path, text in after.items():
+        known = [base.get(path), *(texts.get(path, base.get(path)) for texts in earlier)]
+        with contextlib.suppress(OSError):
+            if text not in known and folder.joinpath(*path.split("/")).read_bytes() == text:
+                return True
+    return False
 
 
 def revert(record: Record) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from stitchcuda.agent import journal, versions
 from stitchcuda.agent.journal import Record
 from stitchcuda.agent.units import TextEdit, Unit
 from stitchcuda.analysis.proof.model import Declared
-from stitchcuda.server.cli import runs, stitch
+from stitchcuda.server.cli import applying, runs, stitch
 from stitchcuda.server.cli.dispatch import main
+from stitchcuda.server.cli.errors import CannotRun
 
 from tests.cli.made_up_machinery import MadeUp
 
@@ -62,6 +64,36 @@ def test_the_accepted_choice_is_applied_and_taken_back(made: MadeUp, capsys: pyt
     assert tree() == {"a.cu": b"#include <cuda.h>\none\n", "b.cu": b"two\r\n"}
     assert not made.judged  # it was validated by the run
     assert main(["runs", "revert"]) == 0 and tree() == FILES
+    assert main(["runs", "revert"]) == 0 and tree() == FILES
+
+
+def test_what_was_refused_does_not_count_as_applied(made: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
+    first, *_, third = (u.id for u in record().units)
+    Path("p/b.cu").write_bytes(b"typed\n")
+    assert main(["runs", "apply"]) == 2 and "nothing was written" in capsys.readouterr().err
+    assert record().applied == () and main(["runs", "revert"]) == 2
+    Path("p/b.cu").write_bytes(FILES["b.cu"])
+    assert main(["runs", "apply", "--units", first, "--unvalidated"]) == 0
+    applied = record().applied
+    Path("p/b.cu").write_bytes(b"typed\n")
+    assert main(["runs", "apply", "--units", third, "--unvalidated"]) == 2
+    assert record().applied == applied
+    Path("p/b.cu").write_bytes(FILES["b.cu"])
+    assert main(["runs", "revert"]) == 0 and tree() == FILES
+
+
+def test_what_could_not_be_undone_stays_known(made: MadeUp, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then a file holds the new text, and only a run that knows it can take it back."""
+
+    def first_only(changes: Mapping[str, bytes | None], expected: object) -> tuple[str, ...]:
+        path, content = next(iter(changes.items()))
+        Path(path).write_bytes(content or b"")
+        raise CannotRun("the disk is full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(applying, "replace_files", first_only)
+        assert main(["runs", "apply"]) == 2
+    assert len(record().applied) == 1 and tree() != FILES
     assert main(["runs", "revert"]) == 0 and tree() == FILES
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -202,6 +203,24 @@ def test_a_run_is_found_by_part_of_its_name_or_its_folder(tmp_path: Path) -> Non
         journal.find("nope", runs)
     with pytest.raises(JournalError, match="no run is kept"):
         journal.find(None, tmp_path / "empty")
+
+
+def test_a_folder_never_shadows_a_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = tmp_path / "runs"
+    kept = write_a_run(tmp_path).folder
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    part = kept.name[-6:]
+    for name in (kept.name, part, "mine"):
+        shutil.copytree(kept, name)
+    assert journal.find(kept.name, runs).folder == kept
+    assert journal.find(f"./{kept.name}", runs).folder == Path(kept.name)
+    assert journal.find("mine", runs).folder == Path("mine")
+    with pytest.raises(
+        JournalError, match=f"{part}: a folder here is called so, and {kept.name} fits, too; write ./{part} "
+    ):
+        journal.find(part, runs)
+    assert journal.find(f"./{part}", runs).folder == Path(part)
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
