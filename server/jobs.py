@@ -39,6 +39,7 @@ class Job:
     title: str
     id: str = field(default_factory=lambda: uuid.uuid4().hex[:8])
     token: str = field(default_factory=lambda: str(uuid.uuid4()))
+    asked: bool = False  # the user started it and waits for it
     state: State = State.RUNNING
     started: float = field(default_factory=time.monotonic)
     result: Any = None
@@ -65,6 +66,8 @@ class Job:
         return {
             "id": self.id,
             "title": self.title,
+            "token": self.token,
+            "asked": self.asked,
             "state": self.state.value,
             "seconds": round(time.monotonic() - self.started, 1),
             "error": self.error,
@@ -72,20 +75,27 @@ class Job:
 
 
 class Jobs:
-    """The job table."""
+    """The job table. `changed` is called when a job has started or ended."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[], None] = lambda: None) -> None:
         self._jobs: dict[str, Job] = {}
+        self._changed = changed
 
-    def start(self, title: str, work: Callable[[Job], Awaitable[Any]]) -> Job:
+    def start(self, title: str, work: Callable[[Job], Awaitable[Any]], asked: bool = False) -> Job:
         """Runs `work(job)` as a task. Its exception becomes the job's error, never the caller's."""
-        job = Job(title)
+        job = Job(title, asked=asked)
         self._jobs[job.id] = job
         job._task = asyncio.create_task(self._run(job, work))
-        job._task.add_done_callback(lambda _: _ended_before_it_began(job))
+        job._task.add_done_callback(lambda _: self._ended(job))
         for old in [j.id for j in self._jobs.values() if j.state is not State.RUNNING][:-_KEPT]:
             del self._jobs[old]
+        self._changed()
         return job
+
+    def _ended(self, job: Job) -> None:
+        if job.state is State.RUNNING:  # a task that is cancelled before its first step runs none of its code
+            job.state = State.CANCELLED
+        self._changed()
 
     async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:
         state = State.FAILED
@@ -126,12 +136,6 @@ class Jobs:
 
     def describe(self) -> list[dict[str, Any]]:
         return [job.describe() for job in self._jobs.values()]
-
-
-def _ended_before_it_began(job: Job) -> None:
-    """A task that is cancelled before its first step runs none of its code."""
-    if job.state is State.RUNNING:
-        job.state = State.CANCELLED
 
 
 async def _end_processes(job: Job) -> None:

@@ -38,6 +38,7 @@ from stitchcuda.server.features import (
     program_jobs,
     project_settings,
     rewrite,
+    status,
     stitch,
     sync,
     validate,
@@ -75,9 +76,10 @@ class StitchServer(LanguageServer):
         self.initial_settings = Settings()  # with the initialization options
         self.settings = Settings()
         self.project_files = project_settings.ProjectFiles()
-        self.jobs = Jobs()
+        self.jobs = Jobs(changed=lambda: status.changed(self))
         self.roots: tuple[str, ...] = ()
         self.client_shows_graph = False
+        self.shows_status = False
         self.mistakes: list[str] = []  # in the initialization options, told once the client listens
         self.channel = diagnostics.Channel()
         self.trusted = False  # whether programs of the workspace may be built and run

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 SECTION = "stitchcuda"
-_CLIENTS_OWN = {"server", "trace", "trusted", "commands"}  # of the extension, not ours to read here
+_CLIENTS_OWN = {"server", "trace", "trusted", "commands", "status"}  # of the extension, not ours to read here
 SEVERITIES = ("error", "warning", "information", "hint", "off")
 TRIGGERS = ("edit", "save")
 PROPOSERS = ("rules", "llm", "both")

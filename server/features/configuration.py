@@ -10,7 +10,7 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import diagnostics, project_settings, watched_files
+from stitchcuda.server.features import diagnostics, project_settings, status, watched_files
 from stitchcuda.server.settings import SECTION, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ def initialize(ls: StitchServer, params: t.InitializeParams) -> None:
     ls.client_shows_graph = "Visual Studio Code" in name or isinstance(known, list) and "stitchcuda.showGraph" in known
     # Only from here: settings of a workspace must not be able to say that it is to be trusted.
     ls.trusted = isinstance(options, dict) and options.get("trusted") is True
+    status.configure(ls, options)
     ls.initial_settings, mistakes = read_settings(Settings(), options)
     ls.settings = ls.initial_settings
     ls.mistakes = list(mistakes)
@@ -50,6 +51,7 @@ async def initialized(ls: StitchServer, params: t.InitializedParams) -> None:
             register_options=t.DidChangeConfigurationRegistrationOptions(section=SECTION),
         )
         await ls.client_register_capability_async(t.RegistrationParams(registrations=[registration]))
+    await status.initialized(ls)
 
 
 async def did_change_configuration(ls: StitchServer, params: t.DidChangeConfigurationParams) -> None:

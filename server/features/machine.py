@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,24 +15,30 @@ _NEEDED = {"nvcc": "no CUDA compiler", "gpu": "no GPU"}
 
 @dataclass
 class Machine:
-    """`lacking` is None until the answer is there."""
+    """`facts` (of `capabilities.device_facts`) is None until the answer is there."""
 
-    lacking: tuple[str, ...] | None = None
+    facts: Mapping[str, str] | None = None
     task: asyncio.Task[None] | None = None
 
 
 def lacking(ls: StitchServer) -> tuple[str, ...]:
     """What building and running would need and this machine does not have; empty while that is not known yet."""
-    if ls.machine.lacking is None and ls.machine.task is None:
+    facts = known(ls)
+    return tuple(words for name, words in _NEEDED.items() if name not in facts) if facts is not None else ()
+
+
+def known(ls: StitchServer) -> Mapping[str, str] | None:
+    """The facts; None, and the question asked, when they are not there yet."""
+    if ls.machine.facts is None and ls.machine.task is None:
         ls.machine.task = asyncio.create_task(_ask(ls.machine))
-    return ls.machine.lacking or ()
+    return ls.machine.facts
 
 
 async def _ask(machine: Machine) -> None:
-    machine.lacking = await asyncio.to_thread(_lacking)
+    machine.facts = await asyncio.to_thread(_facts)
 
 
-def _lacking() -> tuple[str, ...]:
+def _facts() -> Mapping[str, str]:
     from stitchcuda.gpu_validate import capabilities
 
-    return tuple(_NEEDED[c.name] for c in capabilities.probe() if c.name in _NEEDED and not c.found)
+    return capabilities.device_facts()

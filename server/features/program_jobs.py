@@ -55,7 +55,7 @@ def start(
             show(ls, f"stitchcuda: {text}", t.MessageType.Error)
             raise
 
-    job = ls.jobs.start(title, told)
+    job = ls.jobs.start(title, told, asked=True)
     ls.turns.jobs[str(program)] = job
     return {"job": job.id}
 
