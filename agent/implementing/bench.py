@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from stitchcuda.agent.implementing import fits
+from stitchcuda.agent.implementing.assumed import assumed_texts
 from stitchcuda.agent.implementing.implement import DECLARED
 from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.memory import memory_of
-from stitchcuda.agent.implementing.reference import MOST_STAGES, reference_texts
+from stitchcuda.agent.implementing.reference import MOST_STAGES, Written, files_of, reference_texts
 from stitchcuda.agent.implementing.stages import Stage, find_stages
 from stitchcuda.agent.implementing.traces import as_launches
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract, Tolerance
 from stitchcuda.analysis.index.index import Analysis
+from stitchcuda.analysis.program import cuda
 from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
 from stitchcuda.gpu_validate.hub import BaselineMeasured, Hub, HubOptions, Progress
@@ -61,7 +63,7 @@ class Bench:
     @contextmanager
     def trying(self, baseline: Version, stages: Sequence[Stage]) -> Iterator[Trial]:
         """Where the first of the stages that `baseline` lacks is tried. Raises CannotTry."""
-        wares = _Wares(self.tools, stages[0])
+        wares = _Wares(self.tools, stages[0], baseline)
         reference = wares.with_stand_ins(baseline, stages)
         tolerance = stages[0].marker.tolerance or self.contract.tolerance
         with self._hub(reference, wares.tools(), tolerance) as hub:
@@ -118,9 +120,10 @@ class Trial:
     def judge(self, version: Version, definition: bytes) -> Verdict:
         """The verdict on a version that defines the stage. A stage that is right is accepted without a gain as well: there was
         nothing that it could be slower than. Raises Cancelled."""
-        self.wares.definition = definition
-        rest = [s for s in find_stages(self.wares.analyse(version)) if not isinstance(s, MarkerError)]
-        whole = self.wares.with_stand_ins(version, rest)
+        self.wares.judged, self.wares.definition = version, definition
+        rest = self.wares.missing_in(version)
+        written = None if self.wares.stage.is_kernel else Written(self.wares.stage, definition)
+        whole = self.wares.with_stand_ins(version, rest, written)
         verdict = self.hub.judge(whole, DECLARED)
         states = {g.gate: g.state for g in verdict.gates}
         right = all(states.get(name) in _GOOD for name in ("G0", "G1", "G2", "G3", "G4"))
@@ -172,30 +175,51 @@ def _fix(most: float) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class _Marked:
+    """The stages between whose marks a version runs something, by number: names, which are host stages, which one it defines."""
+
+    names: tuple[str, ...] = ()
+    hosts: frozenset[int] = frozenset()
+    written: int = -1
+
+
 class _Wares:
     """The hub's tools for versions with stand-ins."""
 
-    def __init__(self, tools: Tools, stage: Stage) -> None:
-        self._tools, self._stage = tools, stage
-        self._plain: dict[str, Version] = {}  # by the digest of a version with stand-ins: the one without
-        self._kernels: dict[str, tuple[str, ...]] = {}  # by the same digest
-        self.builds: dict[str, tuple[str, ...]] = {}  # the same, by the name of a build
+    def __init__(self, tools: Tools, stage: Stage, baseline: Version) -> None:
+        self._tools, self._baseline = tools, baseline
+        self._seen: dict[str, Version] = {}  # by the digest of a version with stand-ins: the one to analyse
+        self._marked: dict[str, _Marked] = {}  # by the same digest
+        self.stage = stage
+        self.judged = baseline  # the version that is judged, as the user would have it
+        self.builds: dict[str, _Marked] = {}  # the same, by the name of a build
         self.placed: str = ""
         self.definition = b""
         self.said = ""
 
-    def with_stand_ins(self, version: Version, stages: Sequence[Stage]) -> Version:
+    def with_stand_ins(self, version: Version, stages: Sequence[Stage], written: Written | None = None) -> Version:
+        """The version to build and run."""
         stages = stages[:MOST_STAGES]
-        if not stages:
+        if not stages and written is None:
             return version
-        texts = {path: version.read(path) for path in dict.fromkeys(s.path for s in stages)}
-        whole = version.with_texts(reference_texts(texts, stages))
-        self._plain[whole.digest] = version
-        self._kernels[whole.digest] = tuple(s.kernel.qualified for s in stages)
+        texts = {path: version.read(path) for path in files_of(stages, written)}
+        whole = version.with_texts(reference_texts(texts, stages, written))
+        self._seen[whole.digest] = version.with_texts(assumed_texts(texts, stages))
+        every = [*stages, *([written.stage] if written is not None else [])]
+        self._marked[whole.digest] = _Marked(
+            tuple(s.function.qualified for s in every),
+            frozenset(number for number, s in enumerate(every) if not s.is_kernel),
+            len(stages) if written is not None else -1,
+        )
         return whole
 
     def analyse(self, version: Version) -> Analysis:
-        return self._tools.analyse(self._plain.get(version.digest, version))
+        """Of the user's sources, with what the declaration of a missing host stage promises."""
+        return self._tools.analyse(self._seen.get(version.digest, version))
+
+    def missing_in(self, version: Version) -> list[Stage]:
+        return [s for s in find_stages(self._tools.analyse(version)) if not isinstance(s, MarkerError)]
 
     def tools(self) -> Tools:
         return replace(
@@ -203,31 +227,40 @@ class _Wares:
             analyse=self.analyse,
             order=self._order,
             builder=self._builder,
-            memory=memory_of(self._tools.memory, self._stage.name),
+            memory=memory_of(self._tools.memory, self._kernels),
             run_traced=self._run_traced,
         )
 
+    def _kernels(self) -> tuple[str, ...]:
+        """Those of the definition."""
+        if self.stage.is_kernel:
+            return (self.stage.name,)
+        return tuple(f.name for f in cuda.lower_module("", self.definition).functions if f.space == "global")
+
     def _order(self, before: Analysis, after: Analysis, declared: Declared) -> GateResult:
-        return fits.gate(before, after, self._stage, self.definition)
+        before, after = self._tools.analyse(self._baseline), self._tools.analyse(self.judged)
+        return fits.gate(before, after, self.stage, self.definition)
 
     def _builder(
         self, baseline: Version, project: Project, *, scratch: Path, arch: str | None, cancel: Callable[[], bool]
     ) -> Builds:
         return _Builds(self._tools.builder(baseline, project, scratch=scratch, arch=arch, cancel=cancel), self)
 
-    def kernels_of(self, version: Version) -> tuple[str, ...]:
-        return self._kernels.get(version.digest, ())
+    def marked_in(self, version: Version) -> _Marked:
+        return self._marked.get(version.digest, _Marked())
 
     def _run_traced(self, command: Sequence[str], *, request: TraceRequest, **rest: Any) -> tuple[Ended, Trace | None]:
-        kernels = self.builds.get(self.placed, ())
+        marked = self.builds.get(self.placed, _Marked())
         ended, trace = self._tools.run_traced(command, request=request, **rest)
-        if not kernels:
+        if not marked.names:
             return ended, trace
         lines = [line for line in ended.stderr.decode("utf-8", "replace").splitlines() if line.startswith(_SAYS)]
         self.said = lines[0].removeprefix("stitchcuda: ") if lines else self.said
         if trace is None:
             return ended, trace
-        return ended, as_launches(trace, kernels, operations=request.mode == "full" or request.operations)
+        operations = request.mode == "full" or request.operations
+        hosts, written = marked.hosts, marked.written
+        return ended, as_launches(trace, marked.names, operations=operations, hosts=hosts, written=written)
 
 
 @dataclass(frozen=True)
@@ -240,7 +273,7 @@ class _Builds:
     def build(self, version: Version) -> Built | BuildFailed:
         built = self.builds.build(version)
         if isinstance(built, Built):
-            self.wares.builds[built.name] = self.wares.kernels_of(version)
+            self.wares.builds[built.name] = self.wares.marked_in(version)
         return built
 
     def placed(self, built: Built) -> AbstractContextManager[Path]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from stitchcuda.agent import versions
-from stitchcuda.agent.implementing import fits, placing
+from stitchcuda.agent.implementing import forms, placing
 from stitchcuda.agent.implementing.asking import plan_for
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.anchored import Unplaced, place
@@ -172,7 +172,7 @@ class _Run:
             raise _Enough(stop)
 
     def _say(self, kind: str, sentence: str) -> None:
-        self._parts.step(kind, sentence, {"stage": self._stage.kernel.qualified})
+        self._parts.step(kind, sentence, {"stage": self._stage.function.qualified})
 
     # ----------------------------------------------------------------------------------------------------------- asking
 
@@ -215,7 +215,8 @@ class _Run:
         definition = placing.definition_in(self._stage, self._text, after)
         if definition is None:
             return _Unusable("it changes more than the definition", only, outside=True)
-        if wrong_form := fits.wrong_form(self._stage, definition, self._before):
+        definition = forms.last_of_each(definition)
+        if wrong_form := forms.wrong_form(self._stage, definition, self._before):
             return _Unusable(wrong_form.splitlines()[0], wrong_form)
         if definition in self._seen:
             return _Unusable("it gives a definition again that was rejected", _REPEATED)
@@ -260,7 +261,12 @@ class _Run:
             edits=edits,
             declared=DECLARED,
             obligations=(
-                Obligation("it reads and writes what its declaration allows", "the effects of the definition"),
+                Obligation("it reads and writes what its declaration allows", "the effects of the definition")
+                if stage.is_kernel
+                else Obligation(
+                    "no caller that relies on its declaration alone meets a hazard",
+                    "the hazard rules on the strictest such caller",
+                ),
                 Obligation(
                     f"its results are those of `{stage.marker.reference}`", "the validation hub, by running both"
                 ),

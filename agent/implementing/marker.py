@@ -3,6 +3,9 @@
     // stitchcuda: implement reference=saxpy_cpu outputs=y tolerance="rtol 1e-5" : y = a*x + y, one thread per element
     __global__ void saxpy(int n, float a, const float* x, float* y);
 
+    // stitchcuda: implement reference=norm_cpu host=norm[1] : the length of x, ready when it returns
+    cudaError_t norm(const float* x, float* norm, int n, cudaStream_t stream);
+
 Words `key=value` come first, in any order, a value with blanks in quotes; what follows a lone `:` says in words what is wanted. The
 comment may go on over several lines. `reference` is needed, all else is optional.
 """
@@ -18,7 +21,7 @@ from stitchcuda.analysis.syntax.text import LineIndex
 
 WORD = b"stitchcuda: implement"
 DONE = b"ed"  # what makes `implement` an `implemented` that nobody looks for any more
-KEYS = ("reference", "inputs", "outputs", "tolerance", "in")
+KEYS = ("reference", "inputs", "outputs", "host", "tolerance", "in")
 
 _MARK = re.compile(rb"\bstitchcuda:[ \t]*implement(?![\w-])")
 _COMMENTS = re.compile(
@@ -34,6 +37,7 @@ _ITEM = re.compile(
 )
 _TOLERANCE = re.compile(r"(?:(?P<kind>rtol|atol)\s+(?P<value>\d+(?:\.\d*)?(?:[eE][-+]?\d+)?)|(?P<bitwise>bitwise))")
 _NAME = re.compile(r"(?:::)?[A-Za-z_]\w*(?:::[A-Za-z_]\w*)*")
+_HOST = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[(?P<extent>[\w+*/()\- ]+)\])?")
 
 
 class MarkerError(Exception):
@@ -42,6 +46,15 @@ class MarkerError(Exception):
     def __init__(self, path: str, line: int, what: str) -> None:
         super().__init__(f"{path}:{line}: {what}")
         self.path, self.line, self.what = path, line, what
+
+
+@dataclass(frozen=True, slots=True)
+class HostBuffer:
+    """A pointer parameter that leads to memory of the host, and how many elements are there: an expression over parameters, "" when
+    it is not said."""
+
+    name: str
+    extent: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +73,7 @@ class Marker:
     tolerance: Tolerance | None
     file: str
     intent: str
+    host: tuple[HostBuffer, ...] = ()
 
 
 def markers(path: str, text: bytes) -> tuple[Marker | MarkerError, ...]:
@@ -115,6 +129,7 @@ def _marker(path: str, line: int, text: bytes, start: int, end: int, at: int) ->
         _tolerance(path, line, values["tolerance"]) if "tolerance" in values else None,
         values.get("in", ""),
         intent,
+        tuple(_host(path, line, said) for said in _names(values.get("host", ""))),
     )
 
 
@@ -154,6 +169,17 @@ def _read(path: str, line: int, said: str) -> tuple[dict[str, str], str]:
 
 def _names(value: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in value.split(",") if name.strip())
+
+
+def _host(path: str, line: int, said: str) -> HostBuffer:
+    match = _HOST.fullmatch(said)
+    if match is None:
+        raise MarkerError(
+            path,
+            line,
+            f"host names {said!r}, which is not understood; write NAME[ELEMENTS], such as out[n] or out[2*n]",
+        )
+    return HostBuffer(match["name"], (match["extent"] or "").strip())
 
 
 def _tolerance(path: str, line: int, value: str) -> Tolerance:

@@ -1,13 +1,13 @@
 """G4 of a version that defines a stage: compute-sanitizer on it and on the reference version.
 
 initcheck looks at the version alone. A stand-in reads the buffers that the kernel is to fill, with all that nobody wrote yet: reports
-of that say nothing and take minutes. What the tool says of the stage's own kernel is new, what it says of others is not.
+of that say nothing and take minutes. What the tool says of the stage's own kernels is new, what it says of others is not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,8 +21,8 @@ from stitchcuda.gpu_validate.verdict import GateResult, GateState
 ALONE = "initcheck"
 
 
-def memory_of(inner: MemoryGate, kernel: str) -> MemoryGate:
-    """The gate for versions that define `kernel`."""
+def memory_of(inner: MemoryGate, kernels: Callable[[], Collection[str]]) -> MemoryGate:
+    """The gate for versions that define those kernels: the stage's own."""
 
     def memory(
         builder: Builds,
@@ -53,15 +53,16 @@ def memory_of(inner: MemoryGate, kernel: str) -> MemoryGate:
         both = tuple(tool for tool in wanted if tool != ALONE)
         parts = [asked(baseline, both)] if both else []
         if ALONE in wanted and not any(part.state is GateState.FAILED for part in parts):
-            parts.append(_of_kernel(asked(candidate, (ALONE,)), kernel))
+            parts.append(_of_kernels(asked(candidate, (ALONE,)), kernels()))
         return _together(parts, complete=set(wanted) == set(TOOLS))
 
     return memory
 
 
-def _of_kernel(alone: GateResult, kernel: str) -> GateResult:
+def _of_kernels(alone: GateResult, kernels: Collection[str]) -> GateResult:
     """What was compared with itself."""
-    named = re.compile(rf"\bin (?:[\w:() ]*::)?{re.escape(kernel)}\b")
+    names = "|".join(map(re.escape, kernels)) or "(?!)"
+    named = re.compile(rf"\bin (?:[\w:() ]*::)?(?:{names})\b")
     findings = tuple(replace(f, baseline=not named.search(f.what)) for f in alone.findings)
     new = [f for f in findings if not f.baseline]
     if not new:

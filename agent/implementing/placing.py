@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from stitchcuda.agent.implementing.marker import DONE
-from stitchcuda.agent.implementing.stages import Stage
+from stitchcuda.agent.implementing.stages import STATUS, Stage
 from stitchcuda.agent.units import TextEdit
 
 _BOM = b"\xef\xbb\xbf"
@@ -32,10 +32,15 @@ def place_of(stage: Stage, text: bytes) -> Place:
         if rest is not None:
             return Place(stage.file, rest.end(), end + end, b"")
         return Place(stage.file, stage.end + shift, end, end)
-    opening = [b"namespace %s {" % part.encode() for part in stage.namespace.split("::") if part]
     before = b"" if text.endswith((b"\n", b"\r")) or not text else end
-    head = before + end + b"".join(part + end for part in opening)
-    return Place(stage.file, len(text), head, end + b"".join(b"}" + end for _ in opening))
+    heads, tails = opened(stage, end)
+    return Place(stage.file, len(text), before + end + heads, end + tails)
+
+
+def opened(stage: Stage, end: bytes) -> tuple[bytes, bytes]:
+    """What opens the namespace of a stage in another file, and closes it; `end` ends a line."""
+    names = [part.encode() for part in stage.namespace.split("::") if part]
+    return b"".join(b"namespace %s {%s" % (name, end) for name in names), b"".join(b"}" + end for _ in names)
 
 
 def with_definition(stage: Stage, text: bytes, definition: bytes) -> bytes:
@@ -46,7 +51,8 @@ def with_definition(stage: Stage, text: bytes, definition: bytes) -> bytes:
 
 def stub(stage: Stage) -> bytes:
     """A definition that does nothing, for the model to write."""
-    return f"__global__ void {stage.name}({', '.join(stage.texts)}) {{\n    // to be written\n}}".encode()
+    body = "    return cudaSuccess;\n" if stage.function.returns.name == STATUS else ""
+    return f"{stage.signature} {{\n    // to be written\n{body}}}".encode()
 
 
 def definition_in(stage: Stage, text: bytes, written: bytes) -> bytes | None:

@@ -1,5 +1,5 @@
-"""Missing stages of a program, which are kernels that are declared and not defined, and that a comment asks for: each marker with
-the kernel that it is about and the reference that it names, or what is wrong."""
+"""Missing stages of a program: kernels and host functions that are declared and not defined, and that a comment asks for. Each marker
+with the function that it is about and the reference that it names, or what is wrong."""
 
 from __future__ import annotations
 
@@ -7,20 +7,30 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from stitchcuda.agent.implementing.marker import Marker, MarkerError, markers
+from stitchcuda.agent.implementing.marker import HostBuffer, Marker, MarkerError, markers
+from stitchcuda.agent.implementing.parameters import (
+    error,
+    host_buffers,
+    is_stream,
+    must_be_parameters,
+    must_be_plain,
+    text_of,
+    unlike,
+    writable,
+)
 from stitchcuda.analysis.index.index import Analysis
-from stitchcuda.analysis.program.ir import AddressOf, Function, Launch, Name, Param, Program, TypeRef, bare, walk
+from stitchcuda.analysis.program.ir import AddressOf, Call, Expr, Function, Launch, Name, Param, Program, bare, walk
 from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.syntax.text import LineIndex
 
 COMPILED = (".cu", ".cpp", ".cc", ".cxx")  # a definition in another file would be compiled more than once
+STATUS = "cudaError_t"  # what a host stage may return
 _BETWEEN = re.compile(rb"(?:\s|//[^\r\n]*|/\*.*?\*/)*(?P<c>extern\s*\"C\"\s*)?", re.DOTALL)
-_OPAQUE = re.compile(r"cuda(Texture|Surface)Object_t")
 
 
 @dataclass(frozen=True)
 class Launched:
-    """Where the kernel is launched: `text` is the launch as it stands there, on one line."""
+    """Where the kernel is launched or the host stage is called: `text` is that as it stands there, on one line."""
 
     path: str
     line: int
@@ -29,12 +39,14 @@ class Launched:
 
 @dataclass(frozen=True)
 class Stage:
-    """A kernel to be written. `[start, end)` are the bytes of its declaration in `marker.path`, without a byte-order mark; `file` is
-    where the definition goes. `parameters` are the kernel's, each named. `declare` says that the reference stands below the
-    declaration, so that it has to be declared above it."""
+    """A function to be written: a kernel, or a host stage, which is a function of the host that has its part done by the device.
+    `[start, end)` are the bytes of its declaration in `marker.path`, without a byte-order mark; `file` is where the definition goes.
+    `parameters` are the function's, each named. `declare` says that the reference stands below the declaration, so that it has to be
+    declared above it. `stream` names the parameter by which a host stage is given its stream, "" for the default stream; `host` are
+    its pointers to memory of the host, all others lead to memory of the device."""
 
     marker: Marker
-    kernel: Function
+    function: Function
     reference: Function
     parameters: tuple[Param, ...]
     texts: tuple[str, ...]  # of the parameters
@@ -45,6 +57,8 @@ class Stage:
     inputs: tuple[str, ...]
     declare: bool
     launches: tuple[Launched, ...]
+    stream: str = ""
+    host: tuple[HostBuffer, ...] = ()
 
     @property
     def path(self) -> str:
@@ -52,11 +66,31 @@ class Stage:
 
     @property
     def name(self) -> str:
-        return self.kernel.name
+        return self.function.name
 
     @property
     def namespace(self) -> str:
-        return self.kernel.qualified.rpartition("::")[0]
+        return self.function.qualified.rpartition("::")[0]
+
+    @property
+    def is_kernel(self) -> bool:
+        return self.function.space == "global"
+
+    @property
+    def what(self) -> str:
+        """For people and models."""
+        return "kernel" if self.is_kernel else "host stage"
+
+    @property
+    def given(self) -> tuple[Param, ...]:
+        """What the reference takes."""
+        return tuple(p for p in self.parameters if p.name != self.stream)
+
+    @property
+    def signature(self) -> str:
+        """How the definition begins."""
+        returns = "__global__ void" if self.is_kernel else self.function.returns.name
+        return f"{returns} {self.name}({', '.join(self.texts)})"
 
 
 def find_stages(analysis: Analysis) -> tuple[Stage | MarkerError, ...]:
@@ -78,43 +112,69 @@ def find_stages(analysis: Analysis) -> tuple[Stage | MarkerError, ...]:
 
 def _stage(analysis: Analysis, marker: Marker) -> Stage:
     program, text = analysis.program, analysis.sources[marker.path]
-    kernel, start = _below(program, marker, text)
-    if kernel.space != "global":
-        raise _error(
-            marker,
-            f"`{kernel.name}` is no kernel: only a declared __global__ function can be implemented in this version",
-        )
-    if kernel.template:
-        raise _error(marker, f"`{kernel.name}` is a template: declare the kernel for the types that are launched")
-    _must_be_missing(analysis, marker, kernel)
-    parameters = tuple(p if p.name else replace(p, name=f"parameter{k}") for k, p in enumerate(kernel.params, 1))
+    function, start = _below(program, marker, text)
+    host = _is_host(marker, function)
+    _must_be_missing(analysis, marker, function)
+    parameters = tuple(p if p.name else replace(p, name=f"parameter{k}") for k, p in enumerate(function.params, 1))
     for parameter in parameters:
-        _must_be_plain(program, marker, parameter)
-    reference = _reference(program, marker, kernel, parameters)
-    outputs = marker.outputs if marker.outputs is not None else tuple(p.name for p in parameters if _writable(p))
-    inputs = marker.inputs if marker.inputs is not None else tuple(p.name for p in parameters if p.name not in outputs)
-    _must_be_parameters(marker, kernel, parameters, outputs, inputs)
+        must_be_plain(program, marker, parameter, host=host)
+    streams = [p.name for p in parameters if is_stream(p)]
+    if len(streams) > 1:
+        raise error(marker, f"`{function.name}` takes several streams: which one its callers wait for is not known")
+    reference = _reference(program, marker, function, tuple(p for p in parameters if p.name not in streams))
+    outputs = marker.outputs if marker.outputs is not None else tuple(p.name for p in parameters if writable(p))
+    others = (p.name for p in parameters if p.name not in outputs and p.name not in streams)
+    inputs = marker.inputs if marker.inputs is not None else tuple(others)
+    must_be_parameters(marker, function, parameters, outputs, inputs)
+    if marker.host and not host:
+        raise error(
+            marker, f"host is for host stages: a kernel such as `{function.name}` is given memory of the device"
+        )
     stage = Stage(
         marker,
-        kernel,
+        function,
         reference,
         parameters,
-        tuple(_text(text, kernel, given, named) for given, named in zip(kernel.params, parameters, strict=True)),
+        tuple(text_of(text, function, given, named) for given, named in zip(function.params, parameters, strict=True)),
         start,
-        kernel.base + kernel.span[1],
-        _file(program, marker),
+        function.base + function.span[1],
+        _file(program, marker, function),
         outputs,
         inputs,
-        _is_below(program, marker, kernel, reference),
-        tuple(_launches(analysis, marker, kernel)),
+        _is_below(program, marker, function, reference),
+        tuple(_launches(analysis, marker, function) if not host else _calls(analysis, function)),
+        "".join(streams),
+        host_buffers(marker, parameters, outputs),
     )
-    if not stage.launches and not any(kernel.name in f.mentions for f in program.functions.values()):
-        raise _error(marker, f"nothing launches `{kernel.name}`: there is no run that could show whether it is right")
+    if not stage.launches and not any(function.name in f.mentions for f in program.functions.values()):
+        uses = "calls" if host else "launches"
+        raise error(marker, f"nothing {uses} `{function.name}`: there is no run that could show whether it is right")
     return stage
 
 
-def _error(marker: Marker, what: str) -> MarkerError:
-    return MarkerError(marker.path, marker.line, what)
+def _is_host(marker: Marker, function: Function) -> bool:
+    """Whether it is a host stage. Raises MarkerError when it is neither that nor a kernel."""
+    if function.space not in ("global", "host"):
+        raise error(
+            marker,
+            f"`{function.name}` is a device function: only a declared __global__ function or a function of the host can be implemented",
+        )
+    host = function.space == "host"
+    if function.template:
+        raise error(
+            marker,
+            f"`{function.name}` is a template: declare {'it' if host else 'the kernel'} for the types that are "
+            f"{'used' if host else 'launched'}",
+        )
+    if host and function.record:
+        raise error(marker, f"`{function.name}` is a member of a class: only free functions can be implemented")
+    returns = function.returns
+    if host and (returns.name not in ("void", STATUS) or returns.pointer or returns.reference):
+        raise error(
+            marker,
+            f"`{function.name}` returns {returns.name}: a host stage returns nothing or a {STATUS}, and writes its outputs",
+        )
+    return host
 
 
 # ---------------------------------------------------------------------------------------------------------- the kernel
@@ -126,9 +186,12 @@ def _below(program: Program, marker: Marker, text: bytes) -> tuple[Function, int
     assert match is not None
     here = [f for f in program.functions.values() if f.path == marker.path and f.base == match.end()]
     if not here:
-        raise _error(marker, "no declaration follows: put the comment right above `__global__ void NAME(...);`")
+        raise error(
+            marker,
+            "no declaration follows: put the comment right above `__global__ void NAME(...);` or `void NAME(...);`",
+        )
     if here[0].body is not None:
-        raise _error(
+        raise error(
             marker,
             f"`{here[0].name}` is defined already: remove the comment, or write `implemented` for `implement` in it",
         )
@@ -141,14 +204,14 @@ def _must_be_missing(analysis: Analysis, marker: Marker, kernel: Function) -> No
         other = program.functions[uid]
         if other.qualified == kernel.qualified and len(other.params) == len(kernel.params):
             where = f"{other.path}:{_line(analysis, other)}"
-            raise _error(
+            raise error(
                 marker, f"`{kernel.name}` is defined already, at {where}: remove the comment, or the definition"
             )
     for uid in program.declarations.get(kernel.name, ()):
         other = program.functions[uid]
         if other.qualified == kernel.qualified and uid != kernel.uid:
             where = f"{other.path}:{_line(analysis, other)}"
-            raise _error(
+            raise error(
                 marker, f"`{kernel.name}` is declared again at {where}: keep the declaration below the comment alone"
             )
 
@@ -157,90 +220,26 @@ def _line(analysis: Analysis, function: Function) -> int:
     return LineIndex.of(analysis.sources[function.path]).line_at(function.base) + 1
 
 
-def _must_be_plain(program: Program, marker: Marker, parameter: Param) -> None:
-    """The reference is given a copy of what a pointer points to: nothing may hide behind it."""
-    kind = flat(parameter.type)
-    why = ""
-    if parameter.default is not None:
-        why = "has a default argument, which a launch of the reference would not see"
-    elif kind.pointer > 1 or kind.dims or "(" in kind.name:
-        why = "points to pointers or arrays"
-    elif kind.reference:
-        why = "is a reference"
-    elif _OPAQUE.fullmatch(kind.name):
-        why = "is a texture or surface"
-    elif hides := _pointers_in(program, kind.name):
-        why = f"is a `{kind.name}`, which holds the pointer `{hides}`"
-    if why:
-        raise _error(marker, f"the parameter `{parameter.name}` {why}; a reference is given numbers and flat buffers")
-
-
-def _pointers_in(program: Program, name: str, depth: int = 0) -> str:
-    record = program.records.get(name)
-    if record is None or depth > 8:
-        return ""
-    for member in record.fields:
-        if member.type.pointer or member.type.reference:
-            return member.name
-        if inner := _pointers_in(program, member.type.name, depth + 1):
-            return f"{member.name}.{inner}"
-    return ""
-
-
-def _writable(parameter: Param) -> bool:
-    kind = flat(parameter.type)
-    return kind.pointer > 0 and not kind.const
-
-
-def _must_be_parameters(
-    marker: Marker, kernel: Function, parameters: tuple[Param, ...], outputs: tuple[str, ...], inputs: tuple[str, ...]
-) -> None:
-    known = {p.name: p for p in parameters}
-    named = ", ".join(known) or "none"
-    for word, names in (("outputs", outputs), ("inputs", inputs)):
-        for name in names:
-            if name not in known:
-                raise _error(
-                    marker, f"{word} names {name!r}, which `{kernel.name}` does not take; its parameters are {named}"
-                )
-    for name in outputs:
-        if not _writable(known[name]):
-            why = "it is const" if flat(known[name].type).pointer else "it is no pointer"
-            raise _error(marker, f"outputs names `{name}`, which `{kernel.name}` cannot write: {why}")
-    if not outputs:
-        raise _error(marker, f"`{kernel.name}` has no parameter that it could write: it would do nothing")
-
-
-def _text(text: bytes, kernel: Function, given: Param, named: Param) -> str:
-    """A parameter as it is declared, on one line, with the name that it has or was given."""
-    start, end = kernel.base + given.span[0], kernel.base + given.span[1]
-    written = re.sub(rb"//[^\r\n]*|/\*.*?\*/", b" ", text[start:end], flags=re.DOTALL)
-    plain = " ".join(written.decode("utf-8", "replace").split())
-    if given.name:
-        return plain
-    kind, bracket, rest = plain.partition("[")
-    return f"{kind.rstrip()} {named.name}{bracket}{rest}"
-
-
-def _file(program: Program, marker: Marker) -> str:
+def _file(program: Program, marker: Marker, function: Function) -> str:
     """Where the definition goes."""
     if not marker.file:
         if not marker.path.endswith(COMPILED):
-            raise _error(
+            raise error(
                 marker,
-                "the kernel is declared in a header, whose definitions would be compiled more than once: add in=FILE.cu",
+                f"`{function.name}` is declared in a header, whose definitions would be compiled more than once: add in=FILE.cu",
             )
         return marker.path
     for path in (marker.file, f"{marker.path.rpartition('/')[0]}/{marker.file}".lstrip("/")):
         if path in program.modules:
             if marker.path not in program.visible.get(path, ()):
-                raise _error(
-                    marker, f"in={marker.file}: that file does not include {marker.path}, where the kernel is declared"
+                raise error(
+                    marker,
+                    f"in={marker.file}: that file does not include {marker.path}, where `{function.name}` is declared",
                 )
             if not path.endswith(COMPILED):
-                raise _error(marker, f"in={marker.file}: that is no source file that is compiled, such as a .cu file")
+                raise error(marker, f"in={marker.file}: that is no source file that is compiled, such as a .cu file")
             return path
-    raise _error(marker, f"in={marker.file}: the program has no such file")
+    raise error(marker, f"in={marker.file}: the program has no such file")
 
 
 def _launches(analysis: Analysis, marker: Marker, kernel: Function) -> Iterator[Launched]:
@@ -255,7 +254,7 @@ def _launches(analysis: Analysis, marker: Marker, kernel: Function) -> Iterator[
             at = function.base + node.span[0]
             line = LineIndex.of(text).line_at(at) + 1
             if node.api != "<<<>>>":
-                raise _error(
+                raise error(
                     marker,
                     f"{function.path}:{line} launches `{kernel.name}` by {node.api}: the reference can only stand for <<<>>>",
                 )
@@ -267,10 +266,26 @@ def _names(launch: Launch, kernel: Function) -> bool:
     expr = bare(launch.kernel)
     if isinstance(expr, AddressOf):
         expr = bare(expr.operand)
+    return _means(expr, kernel)
+
+
+def _means(expr: Expr, function: Function) -> bool:
     if not isinstance(expr, Name):
         return False
     name = expr.name.removeprefix("::")
-    return kernel.qualified == name or kernel.qualified.endswith(f"::{name}")
+    return function.qualified == name or function.qualified.endswith(f"::{name}")
+
+
+def _calls(analysis: Analysis, stage: Function) -> Iterator[Launched]:
+    for function in analysis.program.functions.values():
+        if function.body is None:
+            continue
+        for node in walk(function.body):
+            if isinstance(node, Call) and _means(bare(node.callee), stage):
+                text = analysis.sources[function.path]
+                at, end = function.base + node.span[0], function.base + node.span[1]
+                words = " ".join(text[at:end].decode("utf-8", "replace").split())
+                yield Launched(function.path, LineIndex.of(text).line_at(at) + 1, words)
 
 
 # ------------------------------------------------------------------------------------------------------- the reference
@@ -282,72 +297,16 @@ def _reference(program: Program, marker: Marker, kernel: Function, parameters: t
     if not found:
         declared = program.declarations.get(name.rpartition("::")[2], ())
         how = "is declared and not defined in the files of the program" if declared else "is not defined"
-        raise _error(marker, f"reference={name}: that function {how}; it is what the kernel is compared with")
+        raise error(marker, f"reference={name}: that function {how}; it is what `{kernel.name}` is compared with")
     host = [f for f in found if f.space in ("host", "host_device")]
     if not host:
-        raise _error(marker, f"reference={name}: that is no function of the host")
-    fitting = [f for f in host if not _unlike(program, kernel, parameters, f)]
+        raise error(marker, f"reference={name}: that is no function of the host")
+    fitting = [f for f in host if not unlike(program, kernel, parameters, f)]
     if not fitting:
-        raise _error(marker, f"reference={name}: {_unlike(program, kernel, parameters, host[0])}")
+        raise error(marker, f"reference={name}: {unlike(program, kernel, parameters, host[0])}")
     if fitting[0].template:
-        raise _error(marker, f"reference={name}: that is a template; name a function for the kernel's types")
+        raise error(marker, f"reference={name}: that is a template; name a function for the types of `{kernel.name}`")
     return fitting[0]
-
-
-def _unlike(program: Program, kernel: Function, parameters: tuple[Param, ...], reference: Function) -> str:
-    """How the parameters differ, "" when the reference can be called with the kernel's."""
-    if len(reference.params) != len(parameters):
-        return f"it takes {len(reference.params)} parameters, `{kernel.name}` takes {len(parameters)}"
-    for number, (ours, theirs) in enumerate(zip(parameters, reference.params, strict=True), 1):
-        one, other = flat(_meant(program, ours.type)), flat(_meant(program, theirs.type))
-        if other.reference and other.const and not one.pointer:
-            other = replace(other, reference=False)
-        if not one.pointer:
-            one, other = replace(one, const=False), replace(other, const=False)
-        if one != other:
-            return (
-                f"its parameter {number} is `{_spelled(theirs)}`, that of `{kernel.name}` is `{_spelled(ours)}`; "
-                "types and const must be the same"
-            )
-        if ours.name and theirs.name and ours.name != theirs.name and _misplaced(parameters, reference):
-            return f"its parameter {number} is named `{theirs.name}`, that of `{kernel.name}` is `{ours.name}`: the order differs"
-    returns = reference.returns
-    return (
-        ""
-        if returns.name in ("void", "") and not returns.pointer
-        else f"it returns {returns.name}; a reference returns nothing"
-    )
-
-
-def _misplaced(parameters: tuple[Param, ...], reference: Function) -> bool:
-    """Whether the same names stand in another order: that is an oversight, other names are a matter of taste."""
-    ours, theirs = [p.name for p in parameters], [p.name for p in reference.params]
-    return ours != theirs and sorted(ours) == sorted(theirs)
-
-
-def flat(kind: TypeRef) -> TypeRef:
-    """A parameter's type, with an array as the pointer that it is."""
-    if kind.dims[:1] == (None,):
-        kind = replace(kind, pointer=kind.pointer + 1, dims=kind.dims[1:])
-    return kind
-
-
-def _meant(program: Program, kind: TypeRef) -> TypeRef:
-    """Without aliases."""
-    for _ in range(8):
-        alias = next((t for m in program.modules.values() for n, t in m.aliases if n == kind.name), None)
-        if alias is None or kind.args:
-            break
-        kind = TypeRef(
-            alias.name, alias.args, alias.pointer + kind.pointer, kind.reference, kind.const or alias.const, kind.dims
-        )
-    return kind
-
-
-def _spelled(parameter: Param) -> str:
-    kind = flat(parameter.type)
-    words = f"{'const ' if kind.const else ''}{kind.name}{'*' * kind.pointer}{'&' if kind.reference else ''}"
-    return f"{words} {parameter.name}".strip()
 
 
 def _is_below(program: Program, marker: Marker, kernel: Function, reference: Function) -> bool:
@@ -363,7 +322,7 @@ def _is_below(program: Program, marker: Marker, kernel: Function, reference: Fun
     here = reference.qualified.rpartition("::")[0] == kernel.qualified.rpartition("::")[0]
     if here and reference.path == marker.path and reference.language != "c":
         return True
-    raise _error(
+    raise error(
         marker,
         f"reference={marker.reference}: declare it above `{kernel.name}`; its definition is at {reference.path}, out of sight there",
     )

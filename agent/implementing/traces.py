@@ -1,14 +1,18 @@
-"""Traces of a reference version as if its stand-ins were the launches that they stand for.
+"""Traces of versions with stand-ins as if these were the launches that they stand for.
 
 A stand-in copies buffers to the host and back. Compared with a version that launches the kernel these would be results that it does
 not read and copies that it does not make. What a stand-in does lies between two marks (`stand_in.cuh`): copies of host memory onto
 itself, of sizes that no program uses. It becomes one launch, on the stand-in's stream, of a kernel that takes the buffers and runs as
-long. Only builds of our own texts are read this way: a model's code cannot hide anything behind the marks.
+long.
+
+A host stage is one launch as well, of its own name: in the reference version, and in a version that defines it, where what it launches,
+copies and waits for lies between the marks, and runs on the device for as long as all of that does. Its own code can make marks, too,
+and hides nothing by that: it runs between ours, and what it does there is its own affair. Calls that fail are kept.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from stitchcuda.agent.implementing.reference import BEGIN, END
@@ -25,28 +29,34 @@ class _Span:
     places: tuple[int, ...]
 
 
-def as_launches(trace: Trace, kernels: Sequence[str], *, operations: bool) -> Trace:
-    """`kernels` are the names of the stages' kernels by number. `operations`: the run recorded device operations. A stand-in that
-    did not end (the program was stopped in it) stays as it is, and the trace says so."""
+def as_launches(
+    trace: Trace, kernels: Sequence[str], *, operations: bool, hosts: Collection[int] = (), written: int = -1
+) -> Trace:
+    """`kernels` are the names of the stages by number, `hosts` the numbers of those that are host stages, `written` that of one which
+    the version defines. `operations`: the run recorded device operations. A stand-in that did not end (the program was stopped in it)
+    stays as it is, and the trace says so."""
     calls = sorted(trace.calls, key=lambda c: c.index)
     spans = tuple(_spans(calls, len(kernels)))
     if not spans:
-        return trace
+        return replace(trace, calls=tuple(map(_from_outside, trace.calls))) if hosts else trace
     gone = {place for span in spans for place in span.places}
-    launches = {span.places[0]: _launch(calls, span, kernels[span.number]) for span in spans}
+    launches = {span.places[0]: _launch(calls, span, kernels[span.number], host=span.number in hosts) for span in spans}
     kept: list[Call] = []
     moved: dict[int, int] = {}
     for place, call in enumerate(calls):
-        if place in gone and place not in launches:
+        failed = call.status and place not in launches
+        if place in gone and place not in launches and not failed:
             continue
-        one = launches.get(place, call)
+        one = launches.get(place, _from_outside(call) if hosts else call)
         moved[call.index] = len(kept)
         kept.append(replace(one, index=len(kept)))
     inside = {calls[place].index for place in gone}
     dropped = {calls[place].correlation for place in gone}
     ops = [op for op in trace.ops if op.correlation not in dropped]
     if operations:
-        ops += [_operation(launch) for launch in launches.values()]
+        for span in spans:
+            own = [op for op in trace.ops if op.correlation in {calls[p].correlation for p in span.places}]
+            ops.append(_operation(launches[span.places[0]], own if span.number == written else ()))
     return replace(
         trace,
         calls=tuple(kept),
@@ -71,11 +81,16 @@ def _spans(calls: Sequence[Call], stages: int) -> Iterator[_Span]:
 
 def _mark(call: Call, first: int, stages: int) -> int | None:
     """The number of the stage whose mark the call is."""
-    own = call.api == "cudaMemcpy" and call.copy_kind == "h2h" and call.source == call.target != 0 and call.status == 0
+    own = (
+        call.api in ("cudaMemcpy", "cudaMemcpyAsync")
+        and call.copy_kind == "h2h"
+        and call.source == call.target != 0
+        and call.status == 0
+    )
     return call.bytes - first if own and 0 <= call.bytes - first < stages else None
 
 
-def _launch(calls: Sequence[Call], span: _Span, kernel: str) -> Call:
+def _launch(calls: Sequence[Call], span: _Span, kernel: str, *, host: bool) -> Call:
     own = [calls[place] for place in span.places]
     begin, waits = own[0], [c for c in own if c.api == "cudaStreamSynchronize"]
     copied = dict.fromkeys(c.source for c in own if c.copy_kind == "d2h" and c.source)
@@ -86,9 +101,9 @@ def _launch(calls: Sequence[Call], span: _Span, kernel: str) -> Call:
         own[-1].end,
         begin.thread,
         begin.correlation,
-        stream=waits[0].stream if waits else 0,
+        stream=waits[0].stream if waits and not host else 0,
         kernel=kernel,
-        pointers=tuple(copied),
+        pointers=() if host else tuple(copied),
         sites=_outside(begin.sites),
     )
 
@@ -102,8 +117,16 @@ def _outside(sites: tuple[CallSite, ...]) -> tuple[CallSite, ...]:
     return sites[place:]
 
 
-def _operation(launch: Call) -> DeviceOp:
-    return DeviceOp("kernel", launch.start, launch.end, launch.stream, launch.correlation, launch.kernel)
+def _from_outside(call: Call) -> Call:
+    """What is shown of the memory of the host is shown where the host stage is declared."""
+    return replace(call, sites=_outside(call.sites)) if call.sites and _OWN in call.sites[0].function else call
+
+
+def _operation(launch: Call, own: Sequence[DeviceOp]) -> DeviceOp:
+    """`own`: what ran on the device instead."""
+    work = [op for op in own if op.copy_kind != "h2h"]
+    start, end = min((op.start for op in work), default=launch.start), max((op.end for op in work), default=launch.end)
+    return DeviceOp("kernel", start, end, launch.stream, launch.correlation, launch.kernel)
 
 
 def _reads(reads: Sequence[HostRead], inside: set[int], moved: dict[int, int]) -> tuple[HostRead, ...]:

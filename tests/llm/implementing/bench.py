@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stitchcuda.agent.implementing import fits
+from stitchcuda.agent.implementing.assumed import assumed_texts
 from stitchcuda.agent.implementing.bench import Bench
+from stitchcuda.agent.implementing.reference import files_of
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
@@ -43,7 +45,9 @@ class ScriptedTrial:
         self.bench.seen.definitions.append(definition)
         gates: list[GateResult] = []
         before, after = (self.bench.tools.analyse(v) for v in (self.baseline, version))
-        real = {"G0": g0(before, after), "G1": fits.gate(before, after, self.stage, definition)}
+        texts = {path: self.baseline.read(path) for path in files_of([self.stage])}
+        promised = self.bench.tools.analyse(self.baseline.with_texts(assumed_texts(texts, [self.stage])))
+        real = {"G0": g0(promised, after), "G1": fits.gate(before, after, self.stage, definition)}
         for name in GATES:
             mark, reason = FAILS.get(name, (b"\0", ""))
             if any(g.state is GateState.FAILED for g in gates):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from stitchcuda.agent import versions
-from stitchcuda.agent.implementing import fits, placing
+from stitchcuda.agent.implementing import fits, forms, placing
 from stitchcuda.gpu_validate.verdict import GateResult, GateState
 
 from tests.pure.implementing.programs import MAIN, RIGHT, analysed, program, stage_of
@@ -14,7 +14,7 @@ HEAD = "__global__ void saxpy(int n, float a, const float* x, float* y) {\n"
 
 def form(definition: str, text: str = "") -> str:
     text = text or program()
-    return fits.wrong_form(stage_of(text), definition.encode(), analysed({"main.cu": text}))
+    return forms.wrong_form(stage_of(text), definition.encode(), analysed({"main.cu": text}))
 
 
 def gate(definition: str, *, beside: tuple[str, str] = ("", "")) -> GateResult:

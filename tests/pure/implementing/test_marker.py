@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from stitchcuda.agent.implementing.marker import Marker, MarkerError, markers
+from stitchcuda.agent.implementing.marker import HostBuffer, Marker, MarkerError, markers
 from stitchcuda.analysis.contract.types import Tolerance
 from stitchcuda.analysis.findings.suppressions import suppressions
 
@@ -68,7 +68,7 @@ def test_what_is_no_marker(text: str) -> None:
         ("reference=", "reference has no value"),
         ('reference=""', "reference has no value"),
         ("reference=a reference=b", "reference is given twice"),
-        ("reference=a output=y", "unknown key 'output'; keys are reference, inputs, outputs, tolerance, in"),
+        ("reference=a output=y", "unknown key 'output'; keys are reference, inputs, outputs, host, tolerance, in"),
         ("reference=a y = a*x", "'y' is not KEY=VALUE"),
         ("reference=a(int)", "'a(int)' is no name"),
         ("reference=a outputs=y,*z", "'*z' is no name"),
@@ -80,6 +80,21 @@ def test_what_is_wrong_is_said_with_what_to_do(words: str, said: str) -> None:
     with pytest.raises(MarkerError) as error:
         read(f"int x;\n\n// stitchcuda: implement {words}\n")
     assert str(error.value).startswith("a.cu:3: ") and said in str(error.value)
+
+
+def test_memory_of_the_host_with_its_elements() -> None:
+    found = read("// stitchcuda: implement reference=r host=x,y[n],z[2*n+(k-1)] : adds")
+    assert found.host == (HostBuffer("x"), HostBuffer("y", "n"), HostBuffer("z", "2*n+(k-1)"))
+    assert read('// stitchcuda: implement reference=r host="x[ n * k ], y"').host == (
+        HostBuffer("x", "n * k"),
+        HostBuffer("y"),
+    )
+
+
+@pytest.mark.parametrize("value", ["*x", "x[]", "x[n", "x[f(n);]", "x[a[0]]"])
+def test_what_is_no_memory_of_the_host(value: str) -> None:
+    with pytest.raises(MarkerError, match=r"which is not understood; write NAME\[ELEMENTS\]"):
+        read(f"// stitchcuda: implement reference=r host={value}")
 
 
 def test_several_markers_of_which_one_is_wrong() -> None:

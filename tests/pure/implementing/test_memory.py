@@ -46,7 +46,7 @@ def judged(
         asked.append((baseline.name, tools))
         return answer(baseline.name, tools)
 
-    gate = memory_of(inner, "saxpy")
+    gate = memory_of(inner, lambda: ("saxpy",))
     builder: Any = None
     found = gate(builder, REFERENCE, VERSION, Project(), tools, Case(), None, scratch=Path(), cancelled=lambda: False)
     return found, asked

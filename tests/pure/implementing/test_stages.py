@@ -72,6 +72,7 @@ def test_a_header_names_the_file_of_the_definition() -> None:
         ("reference=saxpy_cpu outputs=n", "it is no pointer"),
         ("reference=saxpy_cpu inputs=q", "inputs names 'q'"),
         ("reference=saxpy_cpu in=other.cu", "the program has no such file"),
+        ("reference=saxpy_cpu host=y[n]", "host is for host stages: a kernel such as `saxpy`"),
     ],
 )
 def test_what_a_marker_may_name(mark: str, said: str) -> None:
@@ -112,7 +113,8 @@ def test_types_by_another_name_and_values_by_reference_are_the_same() -> None:
         (KERNEL.replace(";", " {}"), "`saxpy` is defined already: remove the comment, or write `implemented`"),
         ("int other;", "no declaration follows"),
         ("template <class T> __global__ void saxpy(int n, T a, const T* x, T* y);", "is a template"),
-        ("void saxpy(int n, float a, const float* x, float* y);", "is no kernel"),
+        ("__device__ void saxpy(int n, float a, const float* x, float* y);", "is a device function"),
+        (KERNEL.replace("float a", "cudaStream_t a"), "`a` is a stream"),
         (f"{KERNEL}\n{KERNEL.replace(';', ' {}')}", "is defined already, at main.cu:9"),
         (f"{KERNEL}\n{KERNEL}", "is declared again at main.cu:9"),
         ("__global__ void saxpy(int n, float a, const float* x, float** y);", "`y` points to pointers"),

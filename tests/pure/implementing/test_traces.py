@@ -93,3 +93,45 @@ def test_a_stand_in_that_did_not_end_is_left() -> None:
 def test_marks_of_a_stage_that_is_not_there_mean_nothing() -> None:
     plain = trace_of(stand_in(1))
     assert as_launches(plain, ["saxpy"], operations=True) is plain
+
+
+def own_work() -> list[Call]:
+    """A host stage that is written: it launches, copies to the host, waits; one call fails."""
+    mark_api = [replace(mark(size), api="cudaMemcpyAsync") for size in (BEGIN, END)]
+    return [
+        mark_api[0],
+        Call(0, "cudaLaunchKernel", 0, 0, kernel="doubled", pointers=(0x1000,), stream=4),
+        copy("d2h", 4, 0x1000, 9),
+        Call(0, "cudaStreamSynchronize", 0, 0, stream=4),
+        Call(0, "cudaFree", 0, 0, status=1),
+        mark_api[1],
+    ]
+
+
+def test_a_host_stage_reads_the_same_whoever_does_it() -> None:
+    shown = replace(
+        copy("d2h", 4, 0x3000), sites=(CallSite("main.cu", 90, "void stitchcuda_stand_in::shown<float>()"), SITE)
+    )
+    reference = trace_of([copy("h2d", 64), *stand_in(), shown], {9: 1})
+    version = trace_of([copy("h2d", 64), *own_work(), shown], {3: 40, 7: 2})
+    one = as_launches(reference, ["scale"], operations=True, hosts={0})
+    other = as_launches(version, ["scale"], operations=True, hosts={0}, written=0)
+    assert [c.api for c in one.calls] == ["cudaMemcpy", "cudaLaunchKernel", "cudaMemcpy"]
+    assert [c.api for c in other.calls] == ["cudaMemcpy", "cudaLaunchKernel", "cudaFree", "cudaMemcpy"], (
+        "what fails is kept"
+    )
+    assert [(r.bytes, r.digest) for r in one.reads] == [(4, "digest 9")] and len(other.reads) == 1
+    assert {(c.kernel, c.pointers, c.stream) for c in (one.calls[1], other.calls[1])} == {("scale", (), 0)}
+    works = [work_of(found) for found in (one, other)]
+    assert works[0] == works[1] and works[0].kernels == {"scale": 1}
+    assert one.calls[-1].sites == other.calls[-1].sites == (SITE,), "shown where the stage is declared"
+
+
+def test_what_a_host_stage_runs_on_the_device_counts_as_long_as_it_took() -> None:
+    trace = trace_of(own_work())
+    kernel = DeviceOp("kernel", 9000, 20_000, 4, 101, "doubled")
+    found = as_launches(replace(trace, ops=(*trace.ops, kernel)), ["scale"], operations=True, hosts={0}, written=0)
+    (op,) = found.ops
+    assert (op.kind, op.name, op.start, op.end) == ("kernel", "scale", 2000, 20_000)
+    reference = as_launches(trace_of([*stand_in()]), ["scale"], operations=True, hosts={0})
+    assert [(op.start, op.end) for op in reference.ops] == [(0, 7900)], "the whole stand-in"
