@@ -15,9 +15,11 @@ from stitchcuda.agent.pricing import pricing
 from stitchcuda.agent.proposing import Analyser
 from stitchcuda.agent.stitching import CannotStart, Machinery, Request
 from stitchcuda.agent.transforms import TRANSFORMS
+from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.capabilities import device_facts
+from stitchcuda.gpu_validate.gates.lowered_precision import with_precision
 from stitchcuda.gpu_validate.hub import BaselineMeasured, Cancelled, Hub, Progress, Tools
 from stitchcuda.gpu_validate.real_tools import real_tools
 from stitchcuda.gpu_validate.trace.model import Trace
@@ -54,7 +56,8 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
         return make_blueprint(tools.analyse(baseline), after, result.baseline.trace)
 
     if not request.may_run:
-        yield Machinery(parts(_Unrun(baseline, tools.analyse, checks.both)), verdict_to_json, blueprint)
+        unrun = _Unrun(baseline, request.contract, tools.analyse, checks.both)
+        yield Machinery(parts(unrun), verdict_to_json, blueprint)
         return
     real = replace(tools, order=checks.order)
     switch = _Switch(real)
@@ -123,6 +126,7 @@ class _Unrun:
     """Judges where nothing may be built or run: by the analysis alone."""
 
     baseline: Version
+    contract: Contract
     analyse: Callable[[Version], Analysis]
     check: Callable[[Analysis, Analysis, Declared], tuple[GateResult, ...]]
 
@@ -130,7 +134,9 @@ class _Unrun:
         return BaselineMeasured()
 
     def judge(self, candidate: Version, declared: Declared) -> Verdict:
-        done = {g.gate: g for g in self.check(self.analyse(self.baseline), self.analyse(candidate), declared)}
+        before, after = self.analyse(self.baseline), self.analyse(candidate)
+        done = {g.gate: g for g in self.check(before, after, declared)}
+        done["G0"] = with_precision(done["G0"], before, after, (self.baseline, candidate), self.contract)
         why = "nothing was to be built or run"
         gates = tuple(done.get(name, GateResult(name, GateState.UNTESTED, why)) for name in GATES)
         return Verdict(decide(gates), gates)
