@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 from stitchcuda.agent.model.endpoint import Api, Endpoint
 from stitchcuda.agent.model.messages import ModelError
 from stitchcuda.agent.model.wire import error_text
+from stitchcuda.gpu_validate.extras import how_to_install
 
 if TYPE_CHECKING:
     import httpx2
     import openai
 
-MISSING = "the language model needs the openai library: pip install 'stitchcuda[llm]'"
+MISSING = f"the language model needs the openai library: {how_to_install('llm')}"
 _HEADERS = {"host", "accept", "accept-encoding", "authorization", "connection", "content-length", "content-type"}
 _LIBRARY = "x-stainless-raw-response"  # by which the library knows how to hand over the answer; it says nothing else
 _OWN_HEADERS = {"openai-organization", "openai-project"}  # of the user's account there; for OpenAI alone

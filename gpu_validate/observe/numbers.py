@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from stitchcuda.analysis.contract.types import Tolerance
+from stitchcuda.gpu_validate.extras import how_to_install
 from stitchcuda.gpu_validate.observe.array_numbers import DeviceTrouble, cupy_back_end, numpy_back_end
 from stitchcuda.gpu_validate.observe.elements import Element, Nearness, Noise, Ranks, Rule
 from stitchcuda.gpu_validate.observe.plain_numbers import PlainBackEnd
@@ -95,7 +96,7 @@ def compare(
             trouble = str(error)
             continue
         return Answer(answer.near, answer.what, answer.evidence | ({"trouble": trouble} if trouble else {}))
-    return Answer(None, f"has {len(candidate)} bytes: to compare so many, pip install 'stitchcuda[gpu]'")
+    return Answer(None, f"has {len(candidate)} bytes: to compare so many, {how_to_install('gpu')}")
 
 
 def _compare(
