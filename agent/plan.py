@@ -6,14 +6,14 @@ Nodes are those of the original's execution graph. A node of the changed version
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.agent.blueprint import Blueprint, CaptureRegion, EventEdge, Lane, Predicted, Residency, Waits
 from stitchcuda.agent.pricing import Costs, Place, place_of, stands_at
 from stitchcuda.analysis.graph.build import NOT_NODES, execution_graph
-from stitchcuda.analysis.graph.model import ExecutionGraph, GraphNode
+from stitchcuda.analysis.graph.matched import matched
+from stitchcuda.analysis.graph.model import ExecutionGraph
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.order.timeline import Memory, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind
@@ -42,7 +42,8 @@ def make_blueprint(before: Analysis, after: Analysis, trace: Trace | None = None
     `predicted` has its CUDA span before, and after that less what the calls that go could save at most (`pricing.py`; calls that
     only change count as they were); without one the critical path is the longest chain of device work and nothing is predicted."""
     old, new = _picture(before), _picture(after)
-    names = _matched(old, new)
+    same = matched(old.graph, new.graph)
+    names = {n.id: same.get(n.id, f"+{n.id}") for n in new.graph.nodes}
     kept = {names[n.id] for n in new.graph.nodes}
     blocking = {names[n.id] for n in new.graph.nodes if n.blocks_host}
     waits = [n.id for n in old.graph.nodes if n.blocks_host]
@@ -71,47 +72,6 @@ def _picture(analysis: Analysis) -> _Picture:
         for members in sorted(grouped.values(), key=lambda found: found[0].id):
             ops[f"n{len(ops) + 1}"] = (timeline, members)
     return _Picture(analysis, graph, ops)
-
-
-# --------------------------------------------------------------------------------------------------- the same node in both
-
-
-def _matched(old: _Picture, new: _Picture) -> dict[str, str]:
-    """For each node of the changed version its id in the original, or `+` and its own id. Nodes are the same when they do the
-    same for the same memory on the same call path, in the same sequence; what is left over between two of those, when it is of
-    one kind and one kernel."""
-    names: dict[str, str] = {}
-    ours: dict[object, list[GraphNode]] = {}
-    theirs: dict[object, list[GraphNode]] = {}
-    for graph, found in ((old.graph, ours), (new.graph, theirs)):
-        for node in graph.nodes:
-            found.setdefault(_where(node), []).append(node)
-    for where, nodes in theirs.items():
-        others = ours.get(where, [])
-        matcher = difflib.SequenceMatcher(None, [_exact(n) for n in others], [_exact(n) for n in nodes], autojunk=False)
-        for tag, a, b, c, d in matcher.get_opcodes():
-            if tag == "equal":
-                names.update({n.id: o.id for o, n in zip(others[a:b], nodes[c:d], strict=True)})
-            elif tag == "replace":
-                left = others[a:b]
-                for node in nodes[c:d]:
-                    same = next((o for o in left if _alike(o, node)), None)
-                    if same is not None:
-                        names[node.id] = same.id
-                        left = left[left.index(same) + 1 :]
-    return {n.id: names.get(n.id, f"+{n.id}") for n in new.graph.nodes}
-
-
-def _where(node: GraphNode) -> object:
-    return node.entry, tuple((c.path, c.callee) for c in node.calls), node.function
-
-
-def _exact(node: GraphNode) -> object:
-    return node.kind, node.kernel, node.copy_kind, node.event, node.reads, node.writes, node.made
-
-
-def _alike(one: GraphNode, other: GraphNode) -> bool:
-    return (one.kind, one.kernel, one.copy_kind) == (other.kind, other.kernel, other.copy_kind)
 
 
 # --------------------------------------------------------------------------------------------------------------- structure

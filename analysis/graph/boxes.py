@@ -21,6 +21,11 @@ WHY = {  # the kinds of edges, in words
 _OF_THE_HOST = {  # calls about a stream that the stream does not carry
     "stream_create", "stream_destroy", "stream_sync", "event_sync", "query", "capture_begin", "capture_end",
 }  # fmt: skip
+_LOOKS = {
+    "launch": "launch", "library_call": "launch", "graph_launch": "launch", "host_func": "launch",
+    "copy": "copy", "memset": "copy", "prefetch": "copy",
+    "event_record": "event", "event_wait": "event",
+}  # fmt: skip
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
@@ -50,8 +55,22 @@ def head(node: GraphNode) -> str:
     return text
 
 
+def look(node: GraphNode) -> str:
+    """How it is drawn: a call in which the host waits, a launch, a copy, an event, or another call of the host."""
+    return "wait" if node.blocks_host else _LOOKS.get(node.kind, "host")
+
+
 def place(node: GraphNode) -> str:
     return f"{os.path.basename(node.path)}:{node.line}"
+
+
+def more(node: GraphNode) -> str:
+    """What a box says beside the name and the place: the shape of a launch, what is copied, or the memory that it makes."""
+    if node.kernel:
+        return f"<<<{node.grid or '?'}, {node.block or '?'}>>>"
+    if node.copy_kind or node.bytes:
+        return " ".join(x for x in (node.copy_kind, f"{node.bytes} B" if node.bytes else None) if x)
+    return ", ".join(node.made)
 
 
 def details(node: GraphNode, loops: dict[str, GraphLoop]) -> list[str]:

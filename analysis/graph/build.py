@@ -20,6 +20,7 @@ from stitchcuda.analysis.graph.model import (
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import Condition, Memory, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, RELEASES, ApiKind, Program, Site
+from stitchcuda.analysis.syntax.text import units
 
 NOT_NODES = frozenset(
     {
@@ -49,6 +50,13 @@ class Lines:
         if text is None or (site.function and site.function not in self._program.functions):
             return 0
         return text.count(b"\n", 0, self._program.locate(site).start) + 1
+
+    def column(self, site: Site) -> int:
+        """1-based, in characters; 1 when the file's text is not at hand."""
+        if not self.of(site):
+            return 1
+        text, start = self._sources[site.path], self._program.locate(site).start
+        return units(text[text.rfind(b"\n", 0, start) + 1 : start], "utf-32") + 1
 
 
 def execution_graph(
@@ -191,7 +199,15 @@ class GraphBuilder:
             blocks_host=op.kind in HOST_WAITS or any(o.waits for o in ops) or returns in ("done", "staged"),
             returns=returns,
             captured=all(o.graph is not None for o in ops),
+            column=self.lines.column(op.site),
+            device_code=self._definition(op),
         )
+
+    def _definition(self, op: Op) -> str:
+        """The uid of the one kernel of that name that has a body; "" when it is not known."""
+        name = re.sub(r"<.*", "", op.kernel).rpartition("::")[2]
+        found = [u for u in self.program.by_name.get(name, ()) if self.program.functions[u].space == "global"]
+        return found[0] if len(found) == 1 else ""
 
     def _calls(self, op: Op) -> tuple[CallPoint, ...]:
         callees = [site.function for site in op.calls[1:]] + [op.function]

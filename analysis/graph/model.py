@@ -59,6 +59,8 @@ class GraphNode:
     blocks_host: bool = False  # not printed in JSON: the host waits in the call until earlier device work is done
     returns: str = ""  # not printed in JSON, of copies: when the call returns, one of the RETURNS below
     captured: bool = False  # not printed in JSON: only recorded, runs when its CUDA graph is launched
+    column: int = 1  # not printed in JSON: where the call begins on its line, in characters from 1
+    device_code: str = ""  # not printed in JSON, of launches: which definition of the kernel runs
 
 
 @dataclass(frozen=True, slots=True)

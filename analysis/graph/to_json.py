@@ -8,7 +8,7 @@ from typing import Any
 from stitchcuda.analysis.graph.model import ExecutionGraph
 
 SCHEMA = 1
-UNPRINTED = ("entry", "made", "blocks_host", "returns", "captured")
+UNPRINTED = ("entry", "made", "blocks_host", "returns", "captured", "column", "device_code")
 
 
 def to_json(graph: ExecutionGraph) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from stitchcuda.analysis.graph.boxes import (
     lane_of,
     lane_title,
     lanes,
+    look,
     loop_title,
+    more,
     place,
     plain,
 )
@@ -56,11 +58,6 @@ _EDGES = {  # colour in light and dark, dashes
     "allocation": ("#a1a1aa", "#71717a", "1 3"),
     "data": ("#15803d", "#86efac", "6 3"),
 }
-_KINDS = {
-    "launch": "launch", "library_call": "launch", "graph_launch": "launch", "host_func": "launch",
-    "copy": "copy", "memset": "copy", "prefetch": "copy",
-    "event_record": "event", "event_wait": "event",
-}  # fmt: skip
 
 
 def panels(graph: ExecutionGraph) -> list[Panel]:
@@ -175,8 +172,7 @@ def _corner(before: tuple[float, float], at: tuple[float, float], after: tuple[f
 
 def _box(box: Box, width: float, loops: dict[str, GraphLoop]) -> str:
     node = box.node
-    kind = "wait" if node.blocks_host else _KINDS.get(node.kind, "host")
-    classes = f"node {kind}{' captured' if node.captured else ''}"
+    classes = f"node {look(node)}{' captured' if node.captured else ''}"
     told = "\n".join(plain(line) for n in box.nodes for line in details(n, loops))
     x = box.x - width / 2
     first, second = _texts(box)
@@ -198,14 +194,7 @@ def _texts(box: Box) -> tuple[str, str]:
         lines = sorted({n.line for n in box.nodes})
         span = f"{lines[0]}-{lines[-1]}" if len(lines) > 1 else f"{lines[0]}"
         return f"{node.api} x{count}", f"{place(node).rpartition(':')[0]}:{span} {', '.join(dict.fromkeys(named))}"
-    more = ""
-    if node.kernel:
-        more = f"<<<{node.grid or '?'}, {node.block or '?'}>>>"
-    elif node.copy_kind or node.bytes:
-        more = " ".join(x for x in (node.copy_kind, f"{node.bytes} B" if node.bytes else None) if x)
-    elif node.made:
-        more = ", ".join(node.made)
-    return head(node), f"{place(node)} {more}".rstrip()
+    return head(node), f"{place(node)} {more(node)}".rstrip()
 
 
 def _legend(kinds: Sequence[str], y: float) -> Iterator[str]:

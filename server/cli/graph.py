@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from stitchcuda.analysis.graph.build import GraphBuilder
 from stitchcuda.analysis.graph.model import ExecutionGraph
@@ -20,37 +21,92 @@ from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server.cli import inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.writing import replace_file
 
 _FORMS = {"text": to_text, "mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("paths", nargs="+", metavar="PATH", help="files and directories of one program or several")
+    parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories of one program or several")
     parser.add_argument("--function", metavar="F", help="only what runs inside this function (its name, or qualified)")
-    parser.add_argument("--format", choices=("text", "json", "mermaid", "dot", "svg"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "mermaid", "dot", "svg", "html"), default="text")
+    parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of printing it")
+    page = parser.add_argument_group("the page (--format html)")
+    page.add_argument("--trace", metavar="FILE", help="a run of the program, from stitchcuda trace --format json")
+    page.add_argument("--before", metavar="PATH", help="a version to compare with: a file or directory")
+    page.add_argument("--before-trace", metavar="FILE", help="a run of that version")
+    page.add_argument(
+        "--run",
+        nargs="?",
+        const="",
+        metavar="RUN",
+        help="instead of PATH: a run of stitch, its original and its best version (its name or part of it; default: the newest)",
+    )
+
+
+@dataclass(frozen=True)
+class _Read:
+    """The programs below some paths."""
+
+    analyses: tuple[Analysis, ...]
+    problems: tuple[Problem, ...]
+    unusable: bool
 
 
 def run(arguments: argparse.Namespace) -> int:
     """0: the graph was printed, 2: a path or the function could not be used, or stitchcuda itself failed on a part."""
-    found = inputs.find(arguments.paths)
-    plan = programs.plan(found.files, arguments.paths)
-    # a file without CUDA is part of the program all the same: it may be named for what it defines
-    problems = [p for p in (*found.problems, *plan.problems) if p.what != "uses no CUDA"]
+    _check(arguments)
+    if arguments.run is not None:
+        return _page_of_run(arguments)
+    read = _read(arguments.paths)
+    if arguments.format == "html":
+        return _page(read, arguments)
     builder = GraphBuilder()
     known = False
+    for analysis in read.analyses:
+        timelines = _timelines(analysis, arguments.function)
+        known = known or bool(timelines)
+        builder.add_program(timelines, analysis.program, analysis.sources, arguments.function)
+    _must_be_known(known, arguments)
+    graph = builder.graph()
+    if arguments.format == "json":
+        _write(_json(graph, read.problems), arguments.output)
+    else:
+        _write(_FORMS[arguments.format](graph), arguments.output)
+        _tell(read.problems)
+    return 2 if read.unusable else 0
+
+
+def _check(arguments: argparse.Namespace) -> None:
+    """Raises CannotRun for options that do not fit together."""
+    if arguments.format != "html":
+        for name in ("trace", "before", "before_trace", "run"):
+            if getattr(arguments, name) is not None:
+                raise CannotRun(f"--{name.replace('_', '-')} needs --format html")
+    if (arguments.run is None) == (not arguments.paths):
+        raise CannotRun(
+            "a PATH is needed" if arguments.run is None else "--run takes no PATH: the run knows its program"
+        )
+    if arguments.run is not None and arguments.before is not None:
+        raise CannotRun("--run compares with the original of the run; leave --before out")
+    if arguments.before_trace is not None and arguments.before is None and arguments.run is None:
+        raise CannotRun("--before-trace needs --before or --run")
+
+
+def _read(paths: Sequence[str]) -> _Read:
+    found = inputs.find(paths)
+    plan = programs.plan(found.files, paths)
+    # a file without CUDA is part of the program all the same: it may be named for what it defines
+    problems = [p for p in (*found.problems, *plan.problems) if p.what != "uses no CUDA"]
+    analyses = []
     for group in plan.groups:
         index = Index()
         for path, text in group.texts().items():
             index.put(path, text)
-        analysis = index.analyse()
-        problems += analysis.problems
-        timelines = _timelines(analysis, arguments.function)
-        known = known or bool(timelines)
-        builder.add_program(timelines, analysis.program, analysis.sources, arguments.function)
-    if arguments.function is not None and not known:
-        raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
-    _print(builder.graph(), tuple(dict.fromkeys(problems)), arguments.format)
-    return 2 if found.unusable or plan.unusable or any(p.internal for p in problems) else 0
+        analyses.append(index.analyse())
+        problems += analyses[-1].problems
+    unusable = found.unusable or plan.unusable or any(p.internal for p in problems)
+    return _Read(tuple(analyses), tuple(dict.fromkeys(problems)), unusable)
 
 
 def _timelines(analysis: Analysis, function: str | None) -> Sequence[Timeline]:
@@ -68,16 +124,67 @@ def _timelines(analysis: Analysis, function: str | None) -> Sequence[Timeline]:
     return [execute_entry(analysis.program, uid, sources=analysis.sources) for uid in named]
 
 
-def _print(graph: ExecutionGraph, problems: Sequence[Problem], form: str) -> None:
-    if form == "json":
-        value = to_json(graph)
-        value["problems"] = [
-            {"path": p.path, "line": p.line, "what": p.what, "consequence": p.consequence} for p in problems
-        ]
-        json.dump(value, sys.stdout, indent=2)
-        print()
-        return
-    sys.stdout.write(_FORMS[form](graph))
+def _must_be_known(known: bool, arguments: argparse.Namespace) -> None:
+    if arguments.function is not None and not known:
+        raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
+
+
+# ------------------------------------------------------------------------------------------------------------- the page
+
+
+def _page(read: _Read, arguments: argparse.Namespace) -> int:
+    """The page holds the whole program, so that every function can be chosen in it."""
+    from stitchcuda.server.cli import graph_page
+
+    def collected(version: _Read) -> graph_page.Programs:
+        made = graph_page.Collected()
+        for analysis in version.analyses:
+            asked = _timelines(analysis, arguments.function)
+            beside = [t for t in asked if t not in analysis.timelines]
+            made.add(analysis, [*analysis.timelines, *beside], whole=not beside)
+        return made.programs(version.problems)
+
+    _must_be_known(any(_timelines(a, arguments.function) for a in read.analyses), arguments)
+    before = _read([arguments.before]) if arguments.before is not None else None
+    paths = [*arguments.paths, *([arguments.before] if before is not None else [])]
+    other = collected(before) if before is not None else None
+    shown = graph_page.shown_in(paths)
+    _write(graph_page.page(collected(read), arguments, other, " ".join(arguments.paths), shown), arguments.output)
+    problems = (*read.problems, *(before.problems if before is not None else ()))
+    _tell(tuple(dict.fromkeys(problems)))
+    return 2 if read.unusable or (before is not None and before.unusable) else 0
+
+
+def _page_of_run(arguments: argparse.Namespace) -> int:
+    from stitchcuda.server.cli import graph_page
+
+    with graph_page.versions_of(arguments.run) as (after, before, record, shown):
+        if before is None:
+            print(f"{record.folder}: note: the run has no better version: the original is shown", file=sys.stderr)
+        text = graph_page.page(after, arguments, before, str(record.root), shown)
+    _write(text, arguments.output)
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------------------- printing
+
+
+def _json(graph: ExecutionGraph, problems: Sequence[Problem]) -> str:
+    value = to_json(graph)
+    value["problems"] = [
+        {"path": p.path, "line": p.line, "what": p.what, "consequence": p.consequence} for p in problems
+    ]
+    return json.dumps(value, indent=2) + "\n"
+
+
+def _write(text: str, output: str | None) -> None:
+    if output is not None:
+        replace_file(output, text.encode(errors="backslashreplace"))
+    else:
+        sys.stdout.write(text)
+
+
+def _tell(problems: Sequence[Problem]) -> None:
     for problem in problems:
         line = f":{problem.line}" if problem.line > 0 else ""
         print(f"{problem.path}{line}: note: {problem.what}: {problem.consequence}", file=sys.stderr)

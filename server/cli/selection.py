@@ -25,23 +25,26 @@ class Selection:
 
     def shown(self, row: Row) -> Row | None:
         """The row as it is reported, or None."""
-        if CONFIDENCES.index(row.confidence) > CONFIDENCES.index(self.confidence) or row.code in self.ignore:
+        severity = self.severity_of(row.place.path, row.code, row.severity, row.confidence)
+        return None if severity is None else replace(row, severity=severity)
+
+    def severity_of(self, path: str, code: str, severity: str, confidence: str) -> str | None:
+        """The severity that a finding is reported with, given the one it has by itself; None: it is not reported."""
+        if CONFIDENCES.index(confidence) > CONFIDENCES.index(self.confidence) or code in self.ignore:
             return None
-        said = self.projects.of(row.place.path)
-        severity = said.section.severity.get(row.code, row.severity)
+        said = self.projects.of(path)
+        told = said.section.severity.get(code, severity)
         if said.excluded:
             return None
         if self.select is not None:
-            wanted = row.code in self.select
+            wanted = code in self.select
         elif said.section.select:
-            wanted = row.code in codes_of(said.section.select)
+            wanted = code in codes_of(said.section.select)
         else:  # a severity turns on what is off by default
-            wanted = row.code in DEFAULT_CODES or row.code in said.section.severity
-        if not wanted or (
-            row.code not in self.named and (row.code in codes_of(said.section.ignore) or severity == "off")
-        ):
+            wanted = code in DEFAULT_CODES or code in said.section.severity
+        if not wanted or (code not in self.named and (code in codes_of(said.section.ignore) or told == "off")):
             return None
-        return replace(row, severity=row.severity if severity == "off" else severity)
+        return severity if told == "off" else told
 
 
 def selection(
