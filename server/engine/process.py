@@ -289,6 +289,7 @@ class AnalysisProcess:
             self._send(Outline(same, facts))
 
     def _graph(self, request: GraphText) -> None:
+        from stitchcuda.server.engine.graph_page import graph_page
         from stitchcuda.server.engine.placing import graph_text
 
         try:
@@ -296,7 +297,10 @@ class AnalysisProcess:
             if program.analysis is None:
                 self._load_with_includes(program, request.path)
                 program.analysis = program.index.analyse(None)
-            text = graph_text(program.analysis, request.function, request.format)
+            if request.format == "html":
+                text = graph_page(program.analysis, request.path, request.function)
+            else:
+                text = graph_text(program.analysis, request.function, request.format)
             self._send(GraphAnswer(request.id, text))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
             self._send(GraphAnswer(request.id, "", where(error)))

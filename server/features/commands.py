@@ -16,8 +16,8 @@ from stitchcuda.server.features.code_action import why_not_run
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
-FORMATS = ("text", "mermaid", "json", "dot", "svg")
-_ENDINGS = ("json", "dot", "svg")
+FORMATS = ("text", "mermaid", "json", "dot", "svg", "html")
+_ENDINGS = ("json", "dot", "svg", "html")
 
 
 async def graph_text(ls: StitchServer, *arguments: Any) -> str | None:
@@ -48,7 +48,8 @@ async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
 
     file = await asyncio.to_thread(write)
     if get_capability(ls.client_capabilities, "window.show_document.support"):
-        await ls.window_show_document_async(t.ShowDocumentParams(uri=file.as_uri(), take_focus=True))
+        shown = t.ShowDocumentParams(uri=file.as_uri(), external=form == "html", take_focus=True)
+        await ls.window_show_document_async(shown)
     else:
         message = f"The execution graph is in {file}"
         ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=message))
