@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from stitchcuda.agent.implementing.parameters import is_pointer, pointee
+from stitchcuda.agent.implementing.parameters import is_pointer, pointee, writable
 from stitchcuda.agent.implementing.placing import opened
 from stitchcuda.agent.implementing.stages import Stage
 
@@ -38,7 +38,8 @@ def body_of(stage: Stage) -> str:
     device = [(name, text) for name, text in device if name not in on_host]
     stream = stage.stream or "0"
     kernel, memory = f"stitchcuda_assumed_{stage.name}", f"stitchcuda_assumed_memory_{stage.name}"
-    parts = [f"__global__ void {kernel}({', '.join(text for _, text in device)});"]
+    touches = " ".join(_touch(stage, name) for name, _ in device)
+    parts = [f"__global__ void {kernel}({', '.join(text for _, text in device)}) {{ {touches} }}"]
     if stage.host:
         parts.append(f"extern __device__ char {memory}[1];")
     parts.append(f"{stage.signature} {{")
@@ -51,3 +52,10 @@ def body_of(stage: Stage) -> str:
     parts += [copy.format(b.name, memory, "cudaMemcpyDeviceToHost") for b in stage.host if b.name in stage.outputs]
     parts += [f"cudaStreamSynchronize({stream});"] if stage.host else []
     return " ".join([*parts, "}"])
+
+
+def _touch(stage: Stage, name: str) -> str:
+    """How the kernel reads what a pointer leads to, and writes it where it may."""
+    (parameter,) = (p for p in stage.parameters if p.name == name)
+    at = f"((char *){name})[threadIdx.x]"
+    return f"char v_{name} = {at}; {at} = v_{name};" if writable(parameter) else f"char v_{name} = {at};"

@@ -16,6 +16,7 @@ from typing import Any
 
 from stitchcuda.agent.implementing import fits
 from stitchcuda.agent.implementing.assumed import assumed_texts
+from stitchcuda.agent.implementing.blame import with_callers_own
 from stitchcuda.agent.implementing.implement import DECLARED
 from stitchcuda.agent.implementing.marker import MarkerError
 from stitchcuda.agent.implementing.memory import memory_of
@@ -225,6 +226,7 @@ class _Wares:
         return replace(
             self._tools,
             analyse=self.analyse,
+            structure=self._structure,
             order=self._order,
             builder=self._builder,
             memory=memory_of(self._tools.memory, self._kernels),
@@ -236,6 +238,9 @@ class _Wares:
         if self.stage.is_kernel:
             return (self.stage.name,)
         return tuple(f.name for f in cuda.lower_module("", self.definition).functions if f.space == "global")
+
+    def _structure(self, before: Analysis, after: Analysis) -> GateResult:
+        return self._tools.structure(with_callers_own(before, after, self.stage), after)
 
     def _order(self, before: Analysis, after: Analysis, declared: Declared) -> GateResult:
         before, after = self._tools.analyse(self._baseline), self._tools.analyse(self.judged)
