@@ -19,7 +19,7 @@ from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server import child_command, lifetime, sources
 from stitchcuda.server.convert import View
-from stitchcuda.server.documents import Documents
+from stitchcuda.server.documents import Documents, path_of
 from stitchcuda.server.engine.analyses import COMMAND, Analyses
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.features import (
@@ -33,6 +33,7 @@ from stitchcuda.server.features import (
     fix_all,
     hover,
     indexing,
+    inlay_hint,
     machine,
     on_save,
     program_jobs,
@@ -75,6 +76,8 @@ class StitchServer(LanguageServer):
         self.documents = Documents()
         self.initial_settings = Settings()  # with the initialization options
         self.settings = Settings()
+        self.folder_settings: dict[str, Settings] = {}  # of workspaces with several folders, by the folder's path
+        self.told_mistakes: set[str] = set()  # in settings
         self.project_files = project_settings.ProjectFiles()
         self.jobs = Jobs(changed=lambda: status.changed(self))
         self.roots: tuple[str, ...] = ()
@@ -114,7 +117,7 @@ class StitchServer(LanguageServer):
         if document is None or not self.is_relevant(document):
             return None
         older = self.analyses.outline(document) is not None
-        if self.settings.diagnosticsTrigger == "edit" or not older:
+        if self.settings_at(uri).diagnosticsTrigger == "edit" or not older:
             try:
                 await asyncio.wait_for(self.analyses.outlined(uri), seconds if older else _OUTLINE_SECONDS)
             except TimeoutError:
@@ -134,6 +137,13 @@ class StitchServer(LanguageServer):
         if edits is None:
             facts, edits = FileFacts(document.path), ()
         return View(document, facts, edits, self.documents.encoding, self.documents.snapshot)
+
+    def settings_at(self, uri: str) -> Settings:
+        """The client's settings for a document: those of its folder in a workspace of several."""
+        return self.settings_of(path_of(uri))
+
+    def settings_of(self, path: str) -> Settings:
+        return self.folder_settings.get(sources.innermost(path, self.folder_settings) or "", self.settings)
 
     def is_relevant(self, document: Document) -> bool:
         return sources.is_relevant(document.path, document.language, document.encoded)
@@ -212,6 +222,7 @@ FEATURES = (
     Feature(t.CODE_ACTION_RESOLVE, code_action.resolve),
     Feature(t.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lenses, t.CodeLensOptions(resolve_provider=False)),
     Feature(t.TEXT_DOCUMENT_HOVER, hover.hover),
+    Feature(t.TEXT_DOCUMENT_INLAY_HINT, inlay_hint.inlay_hints, t.InlayHintOptions(resolve_provider=False)),
     Feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL, document_symbol.document_symbols),
     Feature(t.WINDOW_WORK_DONE_PROGRESS_CANCEL, indexing.cancel_progress),
 )

@@ -14,6 +14,7 @@ SECTION = "stitchcuda"
 _CLIENTS_OWN = {"server", "trace", "trusted", "commands", "status"}  # of the extension, not ours to read here
 SEVERITIES = ("error", "warning", "information", "hint", "off")
 TRIGGERS = ("edit", "save")
+INLAY_HINTS = ("off", "brief", "all")
 PROPOSERS = ("rules", "llm", "both")
 # The words of `analysis.findings.finding.Confidence`; importing the rules here would slow the start of the server by a tenth.
 CONFIDENCES = ("possible", "likely", "certain")
@@ -31,6 +32,7 @@ class Settings:
     severity: Mapping[str, str] = field(default_factory=dict)  # code -> one of SEVERITIES
     codeLens: bool = True
     hover: bool = True
+    inlayHints: str = "brief"  # or "all", "off"
     wholeProgram: bool = True  # also read the other sources of the open file's program
     validateOnSave: bool = False  # build and run the program at each save; only in a trusted workspace
     confirmEdits: bool = False  # the client asks before it applies the edit of a stitched version
@@ -124,6 +126,7 @@ _READERS: dict[str, Callable[[object], Any]] = {
     "severity": _severities,
     "codeLens": _flag,
     "hover": _flag,
+    "inlayHints": _one_of(INLAY_HINTS),
     "wholeProgram": _flag,
     "validateOnSave": _flag,
     "confirmEdits": _flag,

@@ -112,6 +112,11 @@ def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[li
         yield [os.path.normpath(os.path.join(folder, name)) for folder in (here, *folders)]
 
 
+def innermost(path: str, roots: Iterable[str]) -> str | None:
+    """The innermost of the folders that hold a file."""
+    return max((root for root in roots if _within(path, root)), key=len, default=None)
+
+
 def program_root(path: str, roots: Iterable[str]) -> str:
     """The folder whose sources make up the program: the nearest one with a CMakeLists.txt inside the workspace, else
     the file's own."""

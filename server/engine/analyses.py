@@ -108,8 +108,8 @@ class Analyses:
         self._sent.clear()
         self._send(self._workspace)
 
-    def configure(self, roots: tuple[str, ...], whole_program: bool) -> None:
-        workspace = Workspace(roots, whole_program)
+    def configure(self, roots: tuple[str, ...], whole_program: bool, alone: tuple[str, ...] = ()) -> None:
+        workspace = Workspace(roots, whole_program, alone)
         if workspace != self._workspace:
             self._workspace = workspace
             self._send(workspace)

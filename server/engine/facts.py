@@ -70,6 +70,8 @@ class LaunchFact:
     writes: tuple[str, ...]
     after: tuple[str, ...]  # what it is directly ordered after, e.g. "copy `cudaMemcpyAsync` line 12 (stream)"
     paths: int = 1  # call paths that reach it
+    may_read: tuple[str, ...] = ()  # perhaps, too: what the kernel does with them is not known
+    may_write: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,29 @@ class FunctionFact:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationFact:
+    """A launch, a copy, a fill, a wait or an event record as written, on all call paths that reach it. `lines` are told in order (none
+    for launches, which have a `LaunchFact`); `hint` says in a few words what a wait waits for, "" when that is not known."""
+
+    place: Place
+    kind: str  # an `ApiKind`
+    api: str
+    lines: tuple[str, ...]
+    streams: tuple[str, ...]
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NamedFact:
+    """A stream, an event or a buffer. Its name means it inside `scope`; None: anywhere in the file."""
+
+    kind: str  # stream, event, buffer
+    name: str
+    scope: Place | None
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class ProblemFact:
     path: str
     line: int
@@ -109,10 +134,12 @@ class ProblemFact:
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What is known of one file; findings and outline (launches, functions) come in two messages."""
+    """What is known of one file; findings and outline (launches, functions, operations, names) come in two messages."""
 
     path: str
     findings: tuple[PlacedFinding, ...] = ()
     launches: tuple[LaunchFact, ...] = ()
     functions: tuple[FunctionFact, ...] = ()
+    operations: tuple[OperationFact, ...] = ()
+    named: tuple[NamedFact, ...] = ()
     problems: tuple[ProblemFact, ...] = ()

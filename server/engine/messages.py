@@ -46,6 +46,7 @@ class Texts:
 class Workspace:
     roots: tuple[str, ...]
     whole_program: bool
+    alone: tuple[str, ...] = ()  # of the roots: files in these are analysed without the rest of their program
 
 
 @dataclass(frozen=True, slots=True)

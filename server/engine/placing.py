@@ -11,9 +11,10 @@ from typing import Any
 
 from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.graph.flow import value_edges
-from stitchcuda.analysis.order.timeline import Edge, Mode, Op, Timeline
+from stitchcuda.analysis.order.timeline import Certainty, Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
 from stitchcuda.analysis.syntax.text import LineIndex
+from stitchcuda.server.engine import describing
 from stitchcuda.server.engine.facts import (
     FileFacts,
     FunctionFact,
@@ -78,11 +79,16 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
     wanted = set(paths)
     lines = _Lines(texts, read)
     ops = _ops_by_path(analysis.timelines, wanted)
+    into = _Edges()
+    edges = describing.Edges(into.into)
+    places = describing.Places(program, lines.of, op_words)
     return {
         path: FileFacts(
             path=path,
-            launches=tuple(_launches(ops[path], program, lines)),
+            launches=tuple(_launches(ops[path], program, lines, into)),
             functions=tuple(_functions(path, ops[path], analysis.timelines, program)),
+            operations=tuple(describing.operations(path, _occurrences(ops[path]), places, edges)),
+            named=tuple(describing.named(path, analysis.timelines, program, places, edges)),
         )
         for path in wanted
     }
@@ -157,6 +163,10 @@ def _ops_by_path(timelines: Iterable[Timeline], wanted: set[str]) -> dict[str, d
     return found
 
 
+def _occurrences(sites: Mapping[Site, _Occurrences]) -> dict[Site, list[tuple[Timeline, Op]]]:
+    return {site: found.ops for site, found in sites.items()}
+
+
 def _located(program: Program, site: Site) -> Place | None:
     try:
         location = program.locate(site)
@@ -207,13 +217,16 @@ def _finding(finding: Finding, program: Program, defaults: Mapping[str, bool]) -
 # ------------------------------------------------------------------------------------------------------------ launches
 
 
-def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Lines) -> Iterable[LaunchFact]:
-    edges = _Edges()
+def _launches(
+    sites: Mapping[Site, _Occurrences], program: Program, lines: _Lines, edges: _Edges
+) -> Iterable[LaunchFact]:
     for site, found in sites.items():
         where = _located(program, site) if found.op.kind is ApiKind.LAUNCH else None
         if where is None:
             continue
-        streams, reads, writes, after, paths = _Ordered(), _Ordered(), _Ordered(), _Ordered(), set()
+        streams, after, paths = _Ordered(), _Ordered(), set()
+        reads: dict[str, bool] = {}  # whether it surely does
+        writes: dict[str, bool] = {}
         kernels = _Ordered()
         for timeline, op in found.ops:
             kernels.add(op.kernel)
@@ -221,9 +234,10 @@ def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Line
             streams.add(stream_words(timeline, op))
             for access in op.accesses:
                 name = timeline.buffers[access.buffer].name
-                (reads if access.mode is Mode.READ else writes).add(name)
-                if access.mode is Mode.ATOMIC:
-                    reads.add(name)
+                sure = access.certainty is Certainty.MUST
+                for mode, known in ((Mode.READ, reads), (Mode.WRITE, writes)):
+                    if access.mode in (mode, Mode.ATOMIC):
+                        known[name] = sure or known.get(name, False)
             for edge in edges.into(timeline, op.id):
                 if len(after) < _AFTER_LIMIT:
                     after.add(_after_words(timeline.ops[edge.source], edge.why, where, program, lines))
@@ -233,8 +247,10 @@ def _launches(sites: Mapping[Site, _Occurrences], program: Program, lines: _Line
             grid=found.op.grid,
             block=found.op.block,
             streams=tuple(streams),
-            reads=tuple(reads),
-            writes=tuple(writes),
+            reads=tuple(name for name, sure in reads.items() if sure),
+            writes=tuple(name for name, sure in writes.items() if sure),
+            may_read=tuple(name for name, sure in reads.items() if not sure),
+            may_write=tuple(name for name, sure in writes.items() if not sure),
             after=tuple(after),
             paths=len(paths),
         )

@@ -82,6 +82,7 @@ class AnalysisProcess:
         self._keys: dict[str, str] = {}
         self._roots: tuple[str, ...] = ()
         self._whole_program = True
+        self._alone: tuple[str, ...] = ()
         self._indexing = True
         self._outlines: dict[str, tuple[Program, dict[str, int]]] = {}
 
@@ -99,8 +100,8 @@ class AnalysisProcess:
                     self._keys.pop(path, None)
                 if closed:
                     self._drop_unused()
-            case Workspace(roots=roots, whole_program=whole):
-                self._roots, self._whole_program = roots, whole
+            case Workspace(roots=roots, whole_program=whole, alone=alone):
+                self._roots, self._whole_program, self._alone = roots, whole, alone
                 self._programs.clear()
                 self._keys.clear()
             case DiskChanged(paths=paths):
@@ -122,12 +123,16 @@ class AnalysisProcess:
         key = self._keys.get(path)
         if key is None:
             key = path
-            if self._whole_program and os.path.isabs(path) and not path.endswith(".py"):
+            if self._reads_programs(path) and os.path.isabs(path) and not path.endswith(".py"):
                 root = sources.program_root(path, self._roots)
                 if self._siblings(root):
                     key = root
             self._keys[path] = key
         return key
+
+    def _reads_programs(self, path: str) -> bool:
+        root = sources.innermost(path, self._roots) if self._alone else None
+        return self._whole_program if root is None else root not in self._alone
 
     def _siblings(self, root: str) -> list[str]:
         return sources.siblings(root, deep=os.path.exists(os.path.join(root, "CMakeLists.txt")))

@@ -1,18 +1,21 @@
-"""A lens over each host function that launches kernels, itself or through others: what it enqueues, and its graph."""
+"""Lenses over each host function that launches kernels, itself or through others: what it enqueues, and what can be done about it."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
+from pygls.capabilities import get_capability
 from stitchcuda.server.engine.facts import FunctionFact
+from stitchcuda.server.features.code_action import why_not_run
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
 async def code_lenses(ls: StitchServer, params: t.CodeLensParams) -> list[t.CodeLens]:
-    view = await ls.outline(params.text_document.uri) if ls.settings.codeLens else None
+    uri = params.text_document.uri
+    view = await ls.outline(uri) if ls.settings_at(uri).codeLens else None
     lenses: list[t.CodeLens] = []
     for function in view.facts.functions if view is not None else ():
         if function.kernel or not function.launches or view is None:
@@ -20,9 +23,21 @@ async def code_lenses(ls: StitchServer, params: t.CodeLensParams) -> list[t.Code
         here = view.range(function.name_place)
         if here is None:
             continue
-        lenses.append(t.CodeLens(range=here, command=t.Command(title=counts(function), command="")))
-        lenses.append(t.CodeLens(range=here, command=_show_graph(ls, view.document.uri, function.name)))
+        commands = (
+            t.Command(title=counts(function), command=""),
+            t.Command(title="Stitch", command="stitchcuda.stitch", arguments=[uri]),
+            _show_graph(ls, uri, function.name),
+            t.Command(title="Validate", command="stitchcuda.validate", arguments=[uri]),
+        )
+        # Validate is left out where it would only say that it cannot run.
+        lenses += [t.CodeLens(range=here, command=c) for c in commands[: 3 if why_not_run(ls) else 4]]
     return lenses
+
+
+def refresh(ls: StitchServer) -> None:
+    """The client asks again."""
+    if get_capability(ls.client_capabilities, "workspace.code_lens.refresh_support"):
+        ls.workspace_code_lens_refresh(None)
 
 
 def counts(function: FunctionFact) -> str:

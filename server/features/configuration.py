@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import diagnostics, project_settings, status, watched_files
+from stitchcuda.server.features import code_lens, diagnostics, inlay_hint, project_settings, status, watched_files
 from stitchcuda.server.settings import SECTION, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -61,42 +62,63 @@ async def did_change_configuration(ls: StitchServer, params: t.DidChangeConfigur
         _apply(ls, params.settings)
 
 
-def did_change_folders(ls: StitchServer, params: t.DidChangeWorkspaceFoldersParams) -> None:
+async def did_change_folders(ls: StitchServer, params: t.DidChangeWorkspaceFoldersParams) -> None:
     ls.roots = _roots(ls)
     project_settings.forget(ls)
     _analyse_again(ls)
+    if get_capability(ls.client_capabilities, "workspace.configuration"):
+        await _pull(ls)
 
 
 async def _pull(ls: StitchServer) -> None:
-    """Asks the client for its settings. One that does not answer keeps us with what we have."""
+    """Asks the client for its settings, and with several folders for those of each. One that does not answer keeps us with what we
+    have."""
     values: Any = None
+    by_folder: dict[str, Any] = {}
     if get_capability(ls.client_capabilities, "workspace.configuration"):
-        items = t.ConfigurationParams(items=[t.ConfigurationItem(section=SECTION)])
+        folders = list(ls.workspace.folders) if len(ls.workspace.folders) > 1 else []
+        scopes = [t.ConfigurationItem(section=SECTION, scope_uri=uri) for uri in folders]
+        items = t.ConfigurationParams(items=[t.ConfigurationItem(section=SECTION), *scopes])
         try:
             answer = await asyncio.wait_for(ls.workspace_configuration_async(items), _PULL_SECONDS)
             values = answer[0] if answer else None
+            by_folder = {path_of(uri): given for uri, given in zip(folders, answer[1:], strict=False)}
         except (TimeoutError, JsonRpcException):
             log.warning("the client did not answer the request for its settings; the defaults are used")
-    _apply(ls, values)
+    _apply(ls, values, by_folder)
 
 
-def _apply(ls: StitchServer, values: object) -> None:
-    before = ls.settings
+def _apply(ls: StitchServer, values: object, by_folder: Mapping[str, Any] | None = None) -> None:
+    """Takes the values as the settings. What is wrong with them is told once, however often it is read."""
+    before = ls.settings, ls.folder_settings
     ls.settings, mistakes = read_settings(ls.initial_settings, _plain(values))
     found = [*ls.mistakes, *mistakes]
     ls.mistakes.clear()
-    if found:
-        text = "stitchcuda settings: " + "; ".join(dict.fromkeys(found))
+    ls.folder_settings = {}
+    for path, given in (by_folder or {}).items():
+        ls.folder_settings[path], mistakes = read_settings(ls.initial_settings, _plain(given))
+        found += mistakes
+    fresh = [mistake for mistake in dict.fromkeys(found) if mistake not in ls.told_mistakes]
+    if fresh:
+        ls.told_mistakes.update(fresh)
+        text = f"stitchcuda settings: {'; '.join(fresh)}"
         ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Warning, message=text))
-    if ls.settings == before:
+    if (ls.settings, ls.folder_settings) == before:
         return
-    if ls.settings.wholeProgram != before.wholeProgram:
+    if _reading(ls.settings, ls.folder_settings) != _reading(*before):
         _analyse_again(ls)
     diagnostics.show_again(ls)
+    inlay_hint.refresh(ls)
+    code_lens.refresh(ls)
+
+
+def _reading(settings: Settings, by_folder: Mapping[str, Settings]) -> tuple[bool, tuple[str, ...]]:
+    """Whether whole programs are read, and in which folders they are not."""
+    return settings.wholeProgram, tuple(path for path, own in by_folder.items() if not own.wholeProgram)
 
 
 def _analyse_again(ls: StitchServer) -> None:
-    ls.analyses.configure(ls.roots, ls.settings.wholeProgram)
+    ls.analyses.configure(ls.roots, *_reading(ls.settings, ls.folder_settings))
     for document in ls.documents.all():
         if ls.is_relevant(document):
             ls.analyses.request(document.path, delay=0)

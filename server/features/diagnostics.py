@@ -1,12 +1,12 @@
-"""Findings as diagnostics, through one channel: pull when the client can pull, else push.
+"""Findings as diagnostics, through one channel: pull when the client can pull and be asked to pull again, else push.
 
 A result computed for one version is shown for that version only. When a finding changes without an edit of its file (the
-rest of the program was read, another file was edited), pull clients are asked to pull again.
+rest of the program was read, another file was edited, a setting changed), pull clients are asked to pull again. Those that
+cannot be asked (Neovim 0.11) would go on showing what is no longer true, and so get their findings by push.
 """
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -26,24 +26,22 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
-_COMPLETE_SECONDS = 5.0
-
-
 @dataclass
 class Channel:
     """What the client was told last, by URI."""
 
     pulls: bool = False
-    can_refresh: bool = False
     published: dict[str, tuple[int, str]] = field(default_factory=dict)  # push: version and digest of the last list
     answered: dict[str, str] = field(default_factory=dict)  # pull: digest of the last report
     refreshing: bool = False
 
 
 def configure(ls: StitchServer) -> None:
-    """Chooses the channel from the client's capabilities."""
-    ls.channel.pulls = get_capability(ls.client_capabilities, "text_document.diagnostic") is not None
-    ls.channel.can_refresh = bool(get_capability(ls.client_capabilities, "workspace.diagnostics.refresh_support"))
+    """Chooses the channel from the client's capabilities. Called before ours are announced."""
+    pulls = get_capability(ls.client_capabilities, "text_document.diagnostic") is not None
+    ls.channel.pulls = pulls and bool(get_capability(ls.client_capabilities, "workspace.diagnostics.refresh_support"))
+    if not ls.channel.pulls:
+        ls.protocol.fm.features.pop(t.TEXT_DOCUMENT_DIAGNOSTIC, None)
 
 
 def diagnostics_of(ls: StitchServer, view: View) -> list[t.Diagnostic]:
@@ -72,8 +70,8 @@ def changed(ls: StitchServer, document: Document) -> None:
     on_save.changed(ls, document)
     if not ls.is_relevant(document):
         clear(ls, document)
-    elif ls.settings.diagnosticsTrigger == "edit":
-        ls.analyses.request(document.path, ls.settings.delay)
+    elif (settings := ls.settings_of(document.path)).diagnosticsTrigger == "edit":
+        ls.analyses.request(document.path, settings.delay)
 
 
 def clear(ls: StitchServer, document: Document) -> None:
@@ -141,7 +139,7 @@ def on_save_diagnostics(ls: StitchServer, document: Document) -> list[t.Diagnost
 
 def refresh(ls: StitchServer) -> None:
     """Asks a pull client to pull again, at most one request at a time."""
-    if not ls.channel.can_refresh or ls.channel.refreshing:
+    if ls.channel.refreshing:
         return
     ls.channel.refreshing = True
     future = ls.workspace_diagnostic_refresh(None)
@@ -169,9 +167,9 @@ async def pull(
     document = ls.documents.get(uri)
     items: list[t.Diagnostic] = []
     if document is not None and ls.is_relevant(document):
-        waits = ls.settings.diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
+        waits = ls.settings_at(uri).diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
         if waits:
-            await _settled(ls, uri)
+            await ls.analyses.settled(uri)
         view = ls.view(uri)
         if view is not None:
             items = diagnostics_of(ls, view)
@@ -180,18 +178,6 @@ async def pull(
     if params.previous_result_id == result:
         return t.RelatedUnchangedDocumentDiagnosticReport(result_id=result)
     return t.RelatedFullDocumentDiagnosticReport(items=items, result_id=result)
-
-
-async def _settled(ls: StitchServer, uri: str) -> None:
-    """Waits for the facts of the current text. A client that cannot be asked to pull again gets one answer, so that should
-    be the one for the whole program, unless reading it takes too long."""
-    if not ls.channel.can_refresh:
-        try:
-            await asyncio.wait_for(ls.analyses.settled(uri, complete=True), _COMPLETE_SECONDS)
-            return
-        except TimeoutError:
-            pass
-    await ls.analyses.settled(uri)
 
 
 def digest(items: list[t.Diagnostic]) -> str:

@@ -8,6 +8,7 @@ in the file, and is withdrawn when an edit touches its line.
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,17 +28,27 @@ if TYPE_CHECKING:
 SEVERITIES = {"latency-regression": "warning", "sanitizer": "error"}
 
 
+@dataclass(frozen=True)
+class _Time:
+    """What was measured of a launch or copy on a line."""
+
+    place: Place
+    operation: str
+    words: str
+
+
 @dataclass
 class OnSave:
     """The newest results by path, each with the revision of the text that it holds for, and the running job by program."""
 
     findings: dict[str, tuple[int, tuple[PlacedFinding, ...]]] = field(default_factory=dict)
+    times: dict[str, tuple[int, tuple[_Time, ...]]] = field(default_factory=dict)
     running: dict[str, str] = field(default_factory=dict)
 
 
 def saved(ls: StitchServer, document: Document) -> None:
     """Starts a validation of the program that was saved, instead of one that still runs for it."""
-    if not (ls.settings.validateOnSave and ls.trusted and ls.is_relevant(document)):
+    if not (ls.settings_of(document.path).validateOnSave and ls.trusted and ls.is_relevant(document)):
         return
     program = program_jobs.program_of(document.path, ls.roots)
     if program_jobs.unsaved(ls, program):
@@ -57,6 +68,7 @@ async def _work(ls: StitchServer, job: Job, program: Path, revisions: Mapping[st
         ls.window_log_message(t.LogMessageParams(type=t.MessageType.Warning, message=text))
         return {"state": "untested", "reason": answer.message}
     arrived(ls, program, value.get("findings", ()), revisions)
+    _timed(ls, program, value.get("sites", ()), str(value.get("device", "")), revisions)
     return {"state": value.get("state"), "findings": len(value.get("findings", ()))}
 
 
@@ -77,13 +89,57 @@ def arrived(ls: StitchServer, program: Path, rows: Any, revisions: Mapping[str, 
         ls.publish_on_save(document)
 
 
-def _placed(document: Document, row: Any) -> PlacedFinding:
-    """The finding on its whole line, without the indentation."""
+def _timed(ls: StitchServer, program: Path, sites: Any, device: str, revisions: Mapping[str, int]) -> None:
+    """Keeps what the run measured, for hover."""
+    folder = program if program.is_dir() else program.parent
+    found: dict[str, list[_Time]] = {}
+    for row in sites:
+        path = str(folder / row["path"])
+        document = ls.documents.at(path)
+        if document is not None and document.revision == revisions.get(path):
+            middle = statistics.median(row["nanoseconds"])
+            time = f"{middle / 1e3:.1f} us" if middle < 1e6 else f"{middle / 1e6:.2f} ms"
+            words = f"measured: {time} on {device}, {row['count']} a run"
+            found.setdefault(path, []).append(_Time(_line_of(document, row), str(row["operation"]), words))
+    for path in [p for p in ls.on_save.times if p == str(program) or Path(p).is_relative_to(folder)]:
+        del ls.on_save.times[path]
+    for path, times in found.items():
+        ls.on_save.times[path] = (revisions[path], tuple(times))
+
+
+def measured(ls: StitchServer, document: Document, at: int, kernel: str) -> tuple[str, ...]:
+    """What the last validation on save measured of the operation that begins at `at`: a launch of `kernel`, or a copy or fill. Nothing
+    where the line was edited since."""
+    known = ls.on_save.times.get(document.path)
+    edits = ls.documents.since(document.uri, known[0]) if known is not None else None
+    if known is None or edits is None:
+        return ()
+    view = View(document, FileFacts(document.path), edits, ls.documents.encoding, ls.documents.snapshot)
+    here = []
+    for time in known[1]:
+        span = view.span(time.place)
+        if span is not None and span[0] <= at <= span[1] and _bare(time.operation) == _bare(kernel):
+            here.append(time.words)
+    return tuple(here)
+
+
+def _bare(operation: str) -> str:
+    """A kernel's name alone; "" for a copy or fill."""
+    name = operation.split("<")[0].rpartition("::")[2]
+    return "" if " of " in name else name
+
+
+def _line_of(document: Document, row: Any) -> Place:
+    """The whole line of a row, without the indentation."""
     line = min(max(int(row["line"]) - 1, 0), len(document.lines) - 1)
     start, _ = document.line_span(line)
     text = document.line(line)
     first = start + len(text) - len(text.lstrip())
-    place = Place(document.path, first, max(start + len(text.rstrip()), first))
+    return Place(document.path, first, max(start + len(text.rstrip()), first))
+
+
+def _placed(document: Document, row: Any) -> PlacedFinding:
+    place = _line_of(document, row)
     code = str(row["code"])
     return PlacedFinding(code, "gpu", SEVERITIES.get(code, "warning"), "certain", place, str(row["message"]))
 
@@ -107,7 +163,7 @@ def shown(ls: StitchServer, document: Document) -> list[tuple[PlacedFinding, t.R
 def changed(ls: StitchServer, document: Document) -> None:
     """After an edit: what it touched is withdrawn within one debounce, the rest moves along."""
     if document.path in ls.on_save.findings:
-        asyncio.get_running_loop().call_later(ls.settings.delay, _again, ls, document.uri)
+        asyncio.get_running_loop().call_later(ls.settings_of(document.path).delay, _again, ls, document.uri)
 
 
 def _again(ls: StitchServer, uri: str) -> None:
@@ -118,3 +174,4 @@ def _again(ls: StitchServer, uri: str) -> None:
 
 def closed(ls: StitchServer, document: Document) -> None:
     ls.on_save.findings.pop(document.path, None)
+    ls.on_save.times.pop(document.path, None)

@@ -31,18 +31,19 @@ def settings_at(ls: StitchServer, path: str) -> Settings:
     files = ls.project_files
     if files.known is None:
         files.known = CheckFiles(ls.roots)
+    chosen = ls.settings_of(path)
     said = files.known.of(path)
     _tell(ls, files.known.mistakes([path]))
     if said.excluded:
-        return replace(ls.settings, ignore=("all",))
+        return replace(chosen, ignore=("all",))
     section = said.section
     if not (section.select or section.ignore or section.severity):
-        return ls.settings
+        return chosen
     return replace(
-        ls.settings,
-        select=ls.settings.select or section.select,
-        ignore=(*ls.settings.ignore, *section.ignore),
-        severity={**section.severity, **ls.settings.severity},
+        chosen,
+        select=chosen.select or section.select,
+        ignore=(*chosen.ignore, *section.ignore),
+        severity={**section.severity, **chosen.severity},
     )
 
 

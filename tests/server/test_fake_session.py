@@ -22,8 +22,7 @@ pytestmark = pytest.mark.asyncio
 
 async def diagnostics(editor: Editor, uri: str, count: int) -> list[t.Diagnostic]:
     """The diagnostics through the channel that the client has."""
-    text = editor.capabilities.text_document
-    if text is not None and text.diagnostic is not None:
+    if editor.pulls:
         found = await editor.pull(uri)
         assert len(found) == count
         assert not [p for p in editor.pushed if p.diagnostics], "a finding came through both channels"
@@ -60,7 +59,7 @@ async def test_finding_fix_undo_close(name: str) -> None:
         editor.replace(URI, TEXT)
         await diagnostics(editor, URI, 1)
         editor.close(URI)
-        if name in ("visual_studio_code", "bare"):
+        if not editor.pulls:
             await until(lambda: not editor.pushed[-1].diagnostics and editor.pushed[-1].version is None)
 
 
@@ -85,15 +84,17 @@ async def test_only_is_a_prefix_and_actions_that_cannot_run_say_why() -> None:
             (stitch,) = [a for a in offered if str(a.kind).endswith(".stitch")]
             assert stitch.title == "Stitch end-to-end (preview, not run)" and stitch.edit is None
             assert stitch.command is not None and list(stitch.command.arguments or ()) == [URI]
-        (validate,) = await editor.actions(URI, found.range, ["source"])
+        (validate,) = await editor.actions(URI, found.range, ["source.stitchcuda"])
         assert validate.disabled is not None and "not trusted" in validate.disabled.reason
         assert await editor.actions(URI, found.range, ["refactor.rewrite.stitch"]) == []
-        assert await editor.actions(URI, found.range, ["source.fixAll"]) == []
+        assert await editor.actions(URI, found.range, ["source.fixAll.other"]) == []
+        sources = [str(a.kind) for a in await editor.actions(URI, found.range, ["source"])]
+        assert sources == ["source.fixAll.stitchcuda", "source.stitchcuda.validate"]
         far = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0))
         assert await editor.actions(URI, far, ["quickfix"]) == []
     async with editor_session("bare") as editor:
         editor.open(URI, TEXT)
-        assert [a.title for a in await editor.actions(URI, far, ["refactor", "source"])] == [stitch.title]
+        assert [a.title for a in await editor.actions(URI, far, ["refactor", "source.stitchcuda"])] == [stitch.title]
 
 
 async def test_a_fix_of_an_older_text_is_not_applied() -> None:
@@ -155,6 +156,7 @@ async def test_hover_lens_symbols() -> None:
         lenses = await editor.client.text_document_code_lens_async(t.CodeLensParams(text_document=identifier))
         assert [lens.command.title for lens in lenses or [] if lens.command] == [
             "1 kernel, 1 stream, 0 copies",
+            "Stitch",
             "Show graph",
         ]
         symbols = await editor.client.text_document_document_symbol_async(
@@ -232,7 +234,7 @@ async def test_a_slow_analysis_gives_way_to_the_next_edit() -> None:
 
 
 async def test_cancel_request() -> None:
-    async with editor_session("neovim", options=NOW) as editor:
+    async with editor_session("vscode", options=NOW) as editor:
         editor.open(URI, TEXT + "// SLOW\n")
         params = t.DocumentDiagnosticParams(text_document=t.TextDocumentIdentifier(uri=URI))
         request = editor.client.protocol.send_request(t.TEXT_DOCUMENT_DIAGNOSTIC, params, msg_id="slow")
@@ -244,7 +246,7 @@ async def test_cancel_request() -> None:
 
 
 async def test_an_exception_in_the_analysis_leaves_the_rest_working() -> None:
-    async with editor_session("neovim", options=NOW) as editor:
+    async with editor_session("vscode", options=NOW) as editor:
         editor.open(URI, TEXT + "// RAISE\n")
         await diagnostics(editor, URI, 0)
         status = await editor.command("stitchcuda.status")
@@ -255,7 +257,7 @@ async def test_an_exception_in_the_analysis_leaves_the_rest_working() -> None:
 
 
 async def test_a_crash_of_the_analysis_process_is_survived() -> None:
-    async with editor_session("neovim", options=NOW) as editor:
+    async with editor_session("vscode", options=NOW) as editor:
         editor.open(URI, TEXT + "// CRASH\n")
         await diagnostics(editor, URI, 0)
         editor.replace(URI, TEXT)
@@ -265,7 +267,7 @@ async def test_a_crash_of_the_analysis_process_is_survived() -> None:
 
 
 async def test_an_analysis_process_that_does_not_start_is_given_up() -> None:
-    async with editor_session("neovim", command=(*FAKE, "--no-analysis"), options=NOW) as editor:
+    async with editor_session("vscode", command=(*FAKE, "--no-analysis"), options=NOW) as editor:
         editor.open(URI, TEXT)
         await diagnostics(editor, URI, 0)
         for _ in range(100):
