@@ -30,11 +30,15 @@ def extension() -> Path:
         pytest.skip("no npm")
     if not (EXTENSION / "node_modules").is_dir():
         pytest.skip("editors/vscode/node_modules is missing; npm ci in that folder makes it")
+    vsix = EXTENSION / "stitchcuda.vsix"
+    inputs = [*EXTENSION.glob("*.*"), *(EXTENSION / "src").iterdir(), *(EXTENSION / "media").iterdir()]
+    if vsix.exists() and all(path.stat().st_mtime <= vsix.stat().st_mtime for path in inputs):
+        return vsix
     built = subprocess.run(
         [npm, "run", "--silent", "package"], check=False, cwd=EXTENSION, capture_output=True, text=True, timeout=300
     )
     assert built.returncode == 0, built.stdout + built.stderr
-    return EXTENSION / "stitchcuda.vsix"
+    return vsix
 
 
 @pytest.fixture(scope="session")

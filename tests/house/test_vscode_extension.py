@@ -20,6 +20,8 @@ EXTENSION = ROOT / "editors" / "vscode"
 MANIFEST: dict[str, Any] = json.loads((EXTENSION / "package.json").read_text(encoding="utf-8"))
 SOURCE = "\n".join(path.read_text(encoding="utf-8") for path in sorted((EXTENSION / "src").glob("*.ts")))
 
+STEPS = [step for walkthrough in MANIFEST["contributes"]["walkthroughs"] for step in walkthrough["steps"]]
+
 
 def test_version_is_the_packages() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -30,6 +32,12 @@ def test_every_command_is_registered() -> None:
     offered = {command["command"] for command in MANIFEST["contributes"]["commands"]}
     registered = set(re.findall(r'registerCommand\("([^"]+)"', SOURCE))
     assert offered == registered
+    contributes = MANIFEST["contributes"]
+    entries = [entry for entries in contributes["menus"].values() for entry in entries]
+    assert {entry["command"] for entry in entries if "command" in entry} <= offered
+    named = {name for step in STEPS for name in re.findall(r"command:(stitchcuda\.\w+)", step["description"])}
+    assert named and named <= offered
+    assert all((EXTENSION / step["media"]["markdown"]).is_file() for step in STEPS)
 
 
 def test_it_starts_for_the_languages_that_the_client_serves() -> None:
@@ -50,7 +58,7 @@ def test_every_setting_read_is_declared() -> None:
 
 def test_the_servers_settings_are_declared_with_their_defaults() -> None:
     properties = MANIFEST["contributes"]["configuration"]["properties"]
-    client_only = {"stitchcuda.server.path", "stitchcuda.trace.server"}
+    client_only = {"stitchcuda.server.path", "stitchcuda.server.python", "stitchcuda.trace.server"}
     declared = {name: value["default"] for name, value in properties.items() if name not in client_only}
     assert declared == {f"stitchcuda.{name}": _plain(value) for name, value in asdict(Settings()).items()}
 
@@ -90,10 +98,13 @@ def test_it_builds(tmp_path: Path) -> None:
     if not (EXTENSION / "node_modules").is_dir():
         pytest.skip("editors/vscode/node_modules is missing; npm ci in that folder makes it")
     built = subprocess.run(
-        [npm, "run", "--silent", "package"], check=False, cwd=EXTENSION, capture_output=True, text=True, timeout=120
+        [npm, "run", "--silent", "package"], check=False, cwd=EXTENSION, capture_output=True, text=True, timeout=300
     )
     assert built.returncode == 0, built.stdout + built.stderr
     with zipfile.ZipFile(EXTENSION / "stitchcuda.vsix") as package:
         names = set(package.namelist())
     assert {"extension/package.json", "extension/dist/extension.js", "extension/LICENSE.txt"} <= names
+    wheel = f"extension/wheel/stitchcuda-{MANIFEST['version']}-py3-none-any.whl"
+    assert [name for name in names if name.endswith(".whl")] == [wheel]
+    assert {f"extension/{step['media']['markdown']}" for step in STEPS} <= names
     assert not [name for name in names if "node_modules" in name or "/src/" in name]

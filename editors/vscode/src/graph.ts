@@ -1,49 +1,144 @@
-// Shows the execution graph that the server writes as text, in a read-only document.
+// The execution graph of a file in a web view. The page is the server's; it brings its own content security policy and needs a nonce.
+import { randomBytes } from "node:crypto";
+import * as path from "node:path";
 import * as vscode from "vscode";
-import type { LanguageClient } from "vscode-languageclient/node";
+import type { Session } from "./session";
 
-const SCHEME = "stitchcuda-graph";
+const NONCE = /__STITCHCUDA_NONCE__/g; // analysis/graph/to_html.py
+const PAUSE = 600; // milliseconds after the last keystroke
 
-export class GraphView implements vscode.TextDocumentContentProvider {
-  private readonly texts = new Map<string, string>();
-  private readonly changed = new vscode.EventEmitter<vscode.Uri>();
-  readonly onDidChange = this.changed.event;
+export class GraphViews implements vscode.Disposable {
+  private readonly views = new Map<string, GraphView>();
+  private readonly listening: vscode.Disposable;
 
-  constructor(private readonly client: () => LanguageClient | undefined) {}
-
-  register(): vscode.Disposable {
-    return vscode.Disposable.from(
-      this.changed,
-      vscode.workspace.registerTextDocumentContentProvider(SCHEME, this),
-      vscode.workspace.onDidCloseTextDocument((document) => this.texts.delete(document.uri.toString())),
+  constructor(private readonly session: Session) {
+    const of = (document: vscode.TextDocument) => document.uri.scheme === "file" && this.views.size > 0;
+    this.listening = vscode.Disposable.from(
+      vscode.workspace.onDidChangeTextDocument((change) => of(change.document) && change.contentChanges.length > 0 && this.refresh(PAUSE)),
+      vscode.workspace.onDidSaveTextDocument((document) => of(document) && this.refresh(0)),
+      vscode.window.onDidChangeTextEditorSelection((change) => this.reveal(change.textEditor)),
+      session.onDidChange(() => session.running && this.refresh(PAUSE)),
     );
   }
 
-  provideTextDocumentContent(uri: vscode.Uri): string {
-    return this.texts.get(uri.toString()) ?? "";
+  dispose(): void {
+    this.listening.dispose();
+    for (const view of [...this.views.values()]) {
+      view.dispose();
+    }
   }
 
   /** Code lenses pass the file and the function; from the command palette it is the file in the active editor. */
-  async show(file?: string, name?: string): Promise<void> {
+  async show(file?: string, name = ""): Promise<void> {
     const uri = file ?? vscode.window.activeTextEditor?.document.uri.toString();
-    const client = this.client();
-    if (!uri || !client) {
-      void vscode.window.showInformationMessage(client ? "Open a CUDA source first." : "The stitchcuda server is not running.");
+    if (!uri || !this.session.running) {
+      void vscode.window.showInformationMessage(uri ? "stitchcuda: the language server does not run." : "stitchcuda: open a CUDA source first.");
       return;
     }
-    const text: unknown = await client.sendRequest("workspace/executeCommand", {
-      command: "stitchcuda.graphText",
-      arguments: name ? [uri, name] : [uri],
+    const page = await this.page(uri, name);
+    if (page === undefined) {
+      void vscode.window.showInformationMessage("stitchcuda: there is no device work in this file, and so no execution graph.");
+      return;
+    }
+    const known = this.views.get(uri);
+    const view = known ?? new GraphView(uri, (next) => this.page(uri, next), () => this.views.delete(uri));
+    this.views.set(uri, view);
+    view.show(page, name);
+  }
+
+  private async page(uri: string, name: string): Promise<string | undefined> {
+    const page = await this.session.command("stitchcuda.graphText", uri, name, "html");
+    return typeof page === "string" ? page : undefined;
+  }
+
+  private refresh(pause: number): void {
+    for (const view of this.views.values()) {
+      view.refreshAfter(pause);
+    }
+  }
+
+  private reveal(editor: vscode.TextEditor): void {
+    for (const view of this.views.values()) {
+      view.reveal(editor.document.uri.fsPath, editor.selection.active.line + 1);
+    }
+  }
+}
+
+class GraphView {
+  private readonly panel: vscode.WebviewPanel;
+  private name = "";
+  private shown = "";
+  private stale = false; // changed while nobody could see it
+  private timer: NodeJS.Timeout | undefined;
+
+  constructor(
+    uri: string,
+    private readonly page: (name: string) => Promise<string | undefined>,
+    closed: () => void,
+  ) {
+    const title = `Execution graph: ${path.posix.basename(vscode.Uri.parse(uri).path)}`;
+    const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
+    this.panel = vscode.window.createWebviewPanel("stitchcuda.graph", title, place, { enableScripts: true, localResourceRoots: [] });
+    this.panel.webview.onDidReceiveMessage((message: unknown) => this.open(message));
+    this.panel.onDidChangeViewState(() => this.panel.visible && this.stale && this.refreshAfter(0));
+    this.panel.onDidDispose(() => {
+      clearTimeout(this.timer);
+      closed();
     });
-    if (typeof text !== "string") {
-      void vscode.window.showInformationMessage("There is no execution graph for this file.");
+  }
+
+  dispose(): void {
+    this.panel.dispose();
+  }
+
+  show(page: string, name: string): void {
+    this.name = name;
+    this.put(page);
+    this.panel.reveal(undefined, true);
+  }
+
+  refreshAfter(pause: number): void {
+    clearTimeout(this.timer);
+    this.timer = setTimeout(() => void this.refresh(), pause);
+  }
+
+  reveal(file: string, line: number): void {
+    if (this.panel.visible) {
+      void this.panel.webview.postMessage({ command: "reveal", path: file, line });
+    }
+  }
+
+  private async refresh(): Promise<void> {
+    this.stale = !this.panel.visible;
+    if (this.stale) {
       return;
     }
-    const title = `${vscode.Uri.parse(uri).path.split("/").pop()}${name ? ` ${name}` : ""} execution graph.txt`;
-    const shown = vscode.Uri.from({ scheme: SCHEME, path: `/${title}`, query: uri });
-    this.texts.set(shown.toString(), text);
-    this.changed.fire(shown);
-    const document = await vscode.workspace.openTextDocument(shown);
-    await vscode.window.showTextDocument(document, { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true });
+    const page = await this.page(this.name).catch(() => undefined);
+    if (page !== undefined) {
+      this.put(page); // what is there no more, as in the middle of an edit, leaves the last graph
+    }
+  }
+
+  private put(page: string): void {
+    if (page !== this.shown) {
+      this.shown = page;
+      this.panel.webview.html = page.replace(NONCE, randomBytes(16).toString("hex"));
+    }
+  }
+
+  /** A click on an operation: its source, in a group of editors that does not hide the graph. */
+  private async open(message: unknown): Promise<void> {
+    const { command, path: file, line, column } = (message ?? {}) as Record<string, unknown>;
+    if (command !== "open" || typeof file !== "string" || !path.isAbsolute(file) || typeof line !== "number" || typeof column !== "number") {
+      return;
+    }
+    const here = vscode.window.visibleTextEditors.find((editor) => editor.document.uri.fsPath === file)?.viewColumn;
+    const other = this.panel.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Two : vscode.ViewColumn.One;
+    const at = new vscode.Position(Math.max(line - 1, 0), Math.max(column - 1, 0));
+    try {
+      await vscode.window.showTextDocument(vscode.Uri.file(file), { viewColumn: here ?? other, selection: new vscode.Range(at, at) });
+    } catch (error) {
+      void vscode.window.showErrorMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
+    }
   }
 }

@@ -3,21 +3,34 @@ import * as fs from "node:fs";
 import * as path from "node:path";
 import * as vscode from "vscode";
 
-const NAMES_ENDING = process.platform === "win32" ? [".exe", ".cmd", ""] : [""];
+const WINDOWS = process.platform === "win32";
+const ENDINGS = WINDOWS ? [".exe", ".cmd", ""] : [""];
+export const SCRIPTS = WINDOWS ? "Scripts" : "bin"; // of a virtual environment
 
 export interface Server {
   readonly wanted: string; // what the setting says
   readonly command: string | undefined; // the program, if it is there
 }
 
-/** The setting as a path, absolute or in the workspace; a bare name in the workspace's `.venv`, then on PATH. */
-export function findServer(): Server {
+/** The setting as a path, absolute or in the workspace; a bare name in the workspace's `.venv`, in `own`, then on PATH. */
+export function findServer(own: string): Server {
   const wanted = vscode.workspace.getConfiguration("stitchcuda").get("server.path", "stitchcuda").trim() || "stitchcuda";
-  const places = candidates(wanted).flatMap((place) => NAMES_ENDING.map((ending) => place + ending));
-  return { wanted, command: places.find((place) => fs.statSync(place, { throwIfNoEntry: false })?.isFile()) };
+  return { wanted, command: firstFile(candidates(wanted, own)) };
 }
 
-function candidates(wanted: string): string[] {
+/** The first that is a file, with an ending of programs where the system has such. */
+export function firstFile(places: readonly string[]): string | undefined {
+  return places
+    .flatMap((place) => ENDINGS.map((ending) => place + ending))
+    .find((place) => fs.statSync(place, { throwIfNoEntry: false })?.isFile());
+}
+
+/** The folders of PATH. A relative one would mean a folder of whatever is open. */
+export function searchPath(): string[] {
+  return (process.env.PATH ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
+}
+
+function candidates(wanted: string, own: string): string[] {
   if (path.isAbsolute(wanted)) {
     return [wanted];
   }
@@ -26,7 +39,5 @@ function candidates(wanted: string): string[] {
   if (path.basename(wanted) !== wanted) {
     return folders.map((folder) => path.join(folder, wanted));
   }
-  const scripts = process.platform === "win32" ? "Scripts" : "bin";
-  const search = (process.env.PATH ?? "").split(path.delimiter).filter((folder) => path.isAbsolute(folder));
-  return [...folders.map((folder) => path.join(folder, ".venv", scripts)), ...search].map((folder) => path.join(folder, wanted));
+  return [...folders.map((folder) => path.join(folder, ".venv", SCRIPTS)), own, ...searchPath()].map((folder) => path.join(folder, wanted));
 }
