@@ -6,12 +6,15 @@
 - An exception in a handler gives the client a short error without a traceback, and one log line with the request's id.
 - Requests before `initialize` and after `shutdown` are answered with the error the LSP names.
 - Cancelling `workspace/executeCommand` cancels the command's coroutine.
+- `$/setTrace` makes it say what it answered and how long that took (`$/logTrace`), without parameters and results: those hold the
+  user's text.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -44,6 +47,7 @@ class Protocol(LanguageServerProtocol):
     def __init__(self, server: StitchServer, converter: Any):
         super().__init__(server, converter)
         self._initialized = False
+        self._asked: dict[Any, tuple[str, float]] = {}  # traced requests without an answer: method, when
 
     # ------------------------------------------------------------------------------------------------------- messages
 
@@ -53,6 +57,8 @@ class Protocol(LanguageServerProtocol):
         if is_request and (not isinstance(data["id"], int | str) or isinstance(data["id"], bool)):
             log.warning("ignored a request whose id is neither a number nor a text")
             return
+        if is_request and (self.trace != t.TraceValue.Off or data["method"] == t.INITIALIZE):
+            self._asked[data["id"]] = (str(data["method"]), time.perf_counter())
         if not self._initialized and data.get("method") not in (t.INITIALIZE, t.EXIT):
             if is_request:
                 self._refuse(data["id"], t.ErrorCodes.ServerNotInitialized, "the server is not initialized")
@@ -78,11 +84,23 @@ class Protocol(LanguageServerProtocol):
             else:
                 log.warning("ignored a malformed message (%s)", data.get("method", "response"))
             return
-        self._initialized = self._initialized or (is_request and data["method"] == t.INITIALIZE)
+        if is_request and data["method"] == t.INITIALIZE:
+            self._initialized = True
+            self.trace = message.params.trace or t.TraceValue.Off
         try:
             self.handle_message(message)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the loop
             log.error("message %s failed: %s", data.get("method", "response"), where(error))
+
+    def _send_response(self, msg_id: Any, result: Any = None, error: t.ResponseError | None = None) -> None:
+        super()._send_response(msg_id, result, error)
+        method, began = self._asked.pop(msg_id, ("", 0.0))
+        if method and self.trace != t.TraceValue.Off:
+            took = f"{method} answered in {(time.perf_counter() - began) * 1e3:.1f} ms"
+            how = None
+            if self.trace == t.TraceValue.Verbose:
+                how = f"request {msg_id!r}: " + ("a result" if error is None else f"error {error.code}")
+            self.notify(t.LOG_TRACE, t.LogTraceParams(message=took, verbose=how))
 
     def _refuse(self, msg_id: Any, code: int, message: str) -> None:
         log.warning("request %r refused: %s", msg_id, message)

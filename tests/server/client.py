@@ -38,9 +38,24 @@ class Editor:
         self.texts: dict[str, str] = {}
         self.applied: list[t.ApplyWorkspaceEditParams] = []
         self.accepts = True  # an edit that the server asks to apply
+        self.drops = False  # says that an edit is applied, and forgets it
+        self.refreshes = 0  # times that the server asked to pull again
         self.messages: list[str] = []
         self.asked: list[t.ShowMessageRequestParams] = []
-        self.chosen: list[str | None] = []  # the button for each question to come; None: dismissed. Without one: no answer
+        self.chosen: list[
+            str | None
+        ] = []  # the button for each question to come; None: dismissed. Without one: no answer
+        self.withdrawn = 0  # questions that the server took back
+
+    @property
+    def pulls(self) -> bool:
+        """Whether this session's findings come when they are asked for; else the server pushes them."""
+        return self.initialized is not None and self.initialized.capabilities.diagnostic_provider is not None
+
+    async def shown(self, uri: str) -> list[t.Diagnostic]:
+        """What an editor shows: all that was pushed last, and all that is pulled."""
+        pushed = next((list(p.diagnostics) for p in reversed(self.pushed) if p.uri == uri), [])
+        return pushed + (await self.pull(uri) if self.pulls else [])
 
     @property
     def encoding(self) -> str:
@@ -210,7 +225,7 @@ async def editor_session(
     @client.feature(t.WORKSPACE_APPLY_EDIT)  # type: ignore[untyped-decorator]
     def on_apply(params: t.ApplyWorkspaceEditParams) -> t.ApplyWorkspaceEditResult:
         session.applied.append(params)
-        if session.accepts:
+        if session.accepts and not session.drops:
             session.apply(params.edit)
         return t.ApplyWorkspaceEditResult(applied=session.accepts, failure_reason=None if session.accepts else "no")
 
@@ -224,10 +239,20 @@ async def editor_session(
     @client.feature(t.WINDOW_SHOW_MESSAGE_REQUEST)  # type: ignore[untyped-decorator]
     async def on_question(params: t.ShowMessageRequestParams) -> t.MessageActionItem | None:
         session.asked.append(params)
-        while not session.chosen:
-            await asyncio.sleep(0.02)
+        try:
+            while not session.chosen:
+                await asyncio.sleep(0.02)
+        except asyncio.CancelledError:
+            session.withdrawn += 1
+            raise
         title = session.chosen.pop(0)
         return None if title is None else t.MessageActionItem(title=title)
+
+    client.protocol.fm.features.pop(t.WORKSPACE_DIAGNOSTIC_REFRESH, None)
+
+    @client.feature(t.WORKSPACE_DIAGNOSTIC_REFRESH)  # type: ignore[untyped-decorator]
+    def on_refresh(_: None) -> None:
+        session.refreshes += 1
 
     @client.feature(t.CLIENT_REGISTER_CAPABILITY)  # type: ignore[untyped-decorator]
     def on_register(params: t.RegistrationParams) -> None:
