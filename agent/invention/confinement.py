@@ -42,9 +42,13 @@ class Violation:
 
 
 def violations(
-    texts_before: Mapping[str, bytes], edits: Sequence[TextEdit], scope: Scope, analysis_before: Analysis
+    texts_before: Mapping[str, bytes],
+    edits: Sequence[TextEdit],
+    scope: Scope,
+    analysis_before: Analysis,
+    most: int | None = MOST_TOLD,
 ) -> tuple[Violation, ...]:
-    """Everything that the edits may not do, the first `MOST_TOLD`; empty when they stay inside. Only what is new counts."""
+    """Everything that the edits may not do, the first `most`; empty when they stay inside. Only what is new counts."""
     around = surroundings_of(texts_before, analysis_before)
     found: list[Violation] = []
     inside: list[TextEdit] = []
@@ -69,7 +73,7 @@ def violations(
     declares = together(declared(text) for text in after.values())
     for path, text in after.items():
         found += _in_file(path, texts_before.get(path), text, scope, around, declares)
-    return tuple(dict.fromkeys(found))[:MOST_TOLD]
+    return tuple(dict.fromkeys(found))[:most]
 
 
 def _in_file(

@@ -16,7 +16,7 @@ from typing import Any
 from stitchcuda.agent import versions
 from stitchcuda.agent.invention import machine
 from stitchcuda.agent.invention.anchored import Unplaced, place
-from stitchcuda.agent.invention.confinement import violations
+from stitchcuda.agent.invention.confinement import MOST_TOLD, Violation, violations
 from stitchcuda.agent.invention.edits_between import edits_between
 from stitchcuda.agent.invention.handover import Invented, Start
 from stitchcuda.agent.invention.judging import Compared, at_home, compared, equal_results, shown_by
@@ -95,6 +95,7 @@ class _Run:
         self._known = changes_of(self.base, self.units, start.left_out)
         self.best = start.best
         self.at = self._standing(start.best.units if start.best else (), start.best.verdict if start.best else None)
+        self._original: _Standing | None = None
         self._new: Version | None = None  # to be judged
         self._draft: _Standing | None = None  # judged, and to be repaired
         self._plan = Plan("")
@@ -194,7 +195,7 @@ class _Run:
             return machine.Unplaced(), {"why": f"it touches text of {path} that was removed", "hidden": path}
         after = {**standing.texts, **versions.edited(standing.texts, placed)}
         edits = edits_between(self.at.texts, after)
-        if wrong := violations(self.at.texts, edits, self._scope(self.at), self.at.analysis):
+        if wrong := self._violations(edits, after):
             self._feedback = "\n".join(f"{v.path}:{v.line}: {v.kind}: {v.what}" for v in wrong)
             self._tell("refused", f"the model's edits go beyond what may be changed: {wrong[0].what}")
             return machine.Violated(), {"violations": [[v.kind, v.path, v.line, v.what] for v in wrong]}
@@ -203,6 +204,24 @@ class _Run:
         version = self._start.baseline.with_texts(texts)
         self._new = version
         return Written(version.digest), {}
+
+    def _violations(self, edits: Sequence[TextEdit], after: Mapping[str, bytes]) -> tuple[Violation, ...]:
+        """What the edits may not do to the best version, and what it and they together may not do to the original: small steps must
+        not add up to what one may not do. What the best version holds already, of the rules say, is not held against them."""
+        found = violations(self.at.texts, edits, self._scope(self.at), self.at.analysis)
+        if found or not self.at.units:
+            return found
+        if self._original is None:
+            self._original = self._standing((), None)
+        first = self._original
+        more = read_base(self._start.baseline, sorted(after.keys() - first.texts.keys()))
+        texts = {**first.texts, **self._parts.sendable(more)}
+
+        def since(now: Mapping[str, bytes]) -> tuple[Violation, ...]:
+            return violations(texts, edits_between(texts, now), self._scope(first), first.analysis, most=None)
+
+        held = {(v.kind, v.path, v.what) for v in since(self.at.texts)}
+        return tuple(v for v in since(after) if (v.kind, v.path, v.what) not in held)[:MOST_TOLD]
 
     def _with(self, edits: Sequence[TextEdit]) -> Mapping[str, bytes]:
         """The texts of the best version with the edits made."""
