@@ -40,12 +40,13 @@ class Operations {
     const list = document.createDocumentFragment();
     entries.forEach((entry, k) => {
       const { side, node } = entry;
-      const mark = side.worst(node.index) || side.status[node.index];
-      const sign = { error: "!", warning: "!", hint: "i", added: "+", gone: "\u2212", changed: "~" }[mark] || "";
+      const worst = side.worst(node.index);
+      const status = side.status[node.index];
       const lane = side.lanes[node.laneIndex].title;
-      const words = [node.name, `${lane}`, `${fileOf(node.path)} line ${node.line}`, node.waits ? "the host waits" : "", STATUS[side.status[node.index]] || "", ...side.hazardsAt[node.index].map((h) => `${h.severity} ${h.code}`)];
+      const words = [node.name, `${lane}`, `${fileOf(node.path)} line ${node.line}`, node.waits ? "the host waits" : "", STATUS[status] || "", ...side.hazardsAt[node.index].map((h) => `${h.severity} ${h.code}`)];
       const item = make(list, "li", { role: "option", id: `op-${k}`, tabindex: "-1", "aria-selected": "false", "data-entry": k, "data-node": node.id, "data-side": side.name, "aria-label": words.filter(Boolean).join(", ") });
-      make(item, "span", { class: `mark ${mark}`, "aria-hidden": "true" }, sign);
+      if (compared) make(item, "span", { class: `mark status ${status}`, "aria-hidden": "true" }, { added: "+", gone: "\u2212", changed: "~" }[status] || "");
+      make(item, "span", { class: `mark ${worst}`, "aria-hidden": "true" }, { error: "!", warning: "!", hint: "i" }[worst] || "");
       const named = make(item, "span", { class: "name" }, node.name);
       if (node.memory && !node.name.includes(node.memory)) make(named, "span", { class: "of" }, ` ${node.memory}`);
       make(item, "span", { class: "at" }, placeOf(node));
