@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -62,12 +62,16 @@ class CheckFiles:
         file = find_file(folder, min(above, key=lambda top: len(top.parts), default=None))
         if file is not None and file not in self._files:
             project, mistakes = read_project(file)
-            self._files[file] = _Said(file, project.check, (*mistakes, *_unknown(file, project.check)))
+            self._files[file] = _Said(
+                file,
+                project.check,
+                (*mistakes, *(f"{file}: {key}: {what}" for key, what in unknown_words(project.check))),
+            )
         return self._files[file] if file is not None else None
 
 
-def _unknown(file: Path, section: CheckSection) -> Iterable[str]:
-    """Words that are no code and no group."""
+def unknown_words(section: CheckSection) -> Iterator[tuple[str, str]]:
+    """Words that are no code and no group: the key that holds one, and what is wrong with it."""
     if not (section.severity or section.select or section.ignore):
         return
     from stitchcuda.server.report.codes import unknown_word  # the rules: slow to import, and seldom needed in an editor
@@ -76,4 +80,4 @@ def _unknown(file: Path, section: CheckSection) -> Iterable[str]:
         for word in words:
             what = unknown_word(word, groups=key != "severity")
             if what:
-                yield f"{file}: check.{key}: {what}"
+                yield f"check.{key}", what

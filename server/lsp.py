@@ -26,6 +26,7 @@ from stitchcuda.server.features import (
     code_action,
     code_lens,
     commands,
+    completion,
     configuration,
     consent,
     diagnostics,
@@ -223,6 +224,9 @@ FEATURES = (
     Feature(t.TEXT_DOCUMENT_CODE_LENS, code_lens.code_lenses, t.CodeLensOptions(resolve_provider=False)),
     Feature(t.TEXT_DOCUMENT_HOVER, hover.hover),
     Feature(t.TEXT_DOCUMENT_INLAY_HINT, inlay_hint.inlay_hints, t.InlayHintOptions(resolve_provider=False)),
+    Feature(
+        t.TEXT_DOCUMENT_COMPLETION, completion.complete, t.CompletionOptions(trigger_characters=completion.TRIGGERS)
+    ),
     Feature(t.TEXT_DOCUMENT_DOCUMENT_SYMBOL, document_symbol.document_symbols),
     Feature(t.WINDOW_WORK_DONE_PROGRESS_CANCEL, indexing.cancel_progress),
 )

@@ -184,13 +184,16 @@ def _never_sent(value: object) -> tuple[str, ...]:
     return _texts(value)
 
 
-def _one_of(*words: str) -> Callable[[object], str]:
-    def read(value: object) -> str:
-        if value not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return str(value)
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """Reads one of some words."""
 
-    return read
+    words: tuple[str, ...]
+
+    def __call__(self, value: object) -> str:
+        if value not in self.words:
+            raise ValueError(f"one of {', '.join(self.words)}")
+        return str(value)
 
 
 def _count(value: object) -> int:
@@ -221,7 +224,7 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
     ),
     "observe": (
         ObserveSection,
-        {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _one_of(*BUFFERS)},
+        {"stdout": _flag, "files": _globs, "ignore": _expressions, "buffers": _OneOf(BUFFERS)},
     ),
     "contract": (ContractSection, {"intent": _text, "scope": _texts}),
     "llm": (
@@ -229,8 +232,8 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
         {
             "base_url": _text,
             "model": _text,
-            "api": _one_of("auto", "chat", "responses"),
-            "reasoning": _one_of("none", "minimal", "low", "medium", "high", "xhigh"),
+            "api": _OneOf(("auto", "chat", "responses")),
+            "reasoning": _OneOf(("none", "minimal", "low", "medium", "high", "xhigh")),
             "stream": _flag,
             "timeout": _seconds,
             "never_send": _never_sent,
@@ -250,3 +253,12 @@ _SECTIONS: Mapping[str, tuple[Callable[..., Any], Mapping[str, _Reader]]] = {
     ),
 }
 assert set(_SECTIONS) == {f.name for f in fields(Project)}
+KEYS: Mapping[str, tuple[str, ...]] = {name: tuple(readers) for name, (_, readers) in _SECTIONS.items()}
+
+
+def choices(section: str, key: str) -> tuple[str, ...]:
+    """The values that a key takes, as TOML; empty when they are not just a few, or there is no such key."""
+    reader = _SECTIONS[section][1].get(key) if section in _SECTIONS else None
+    if isinstance(reader, _OneOf):
+        return tuple(f'"{word}"' for word in reader.words)
+    return ("true", "false") if reader is _flag else ()

@@ -7,6 +7,7 @@ cannot be asked (Neovim 0.11) would go on showing what is no longer true, and so
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.shipped import folder
 from stitchcuda.server.convert import View, shown_findings, to_diagnostic
-from stitchcuda.server.features import on_save
+from stitchcuda.server.features import on_save, project_file
 from stitchcuda.server.features.project_settings import settings_at
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class Channel:
     published: dict[str, tuple[int, str]] = field(default_factory=dict)  # push: version and digest of the last list
     answered: dict[str, str] = field(default_factory=dict)  # pull: digest of the last report
     refreshing: bool = False
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that have something to push
 
 
 def configure(ls: StitchServer) -> None:
@@ -68,10 +70,27 @@ def href(code: str) -> str | None:
 def changed(ls: StitchServer, document: Document) -> None:
     """After an edit: analyse again, or take everything back when the file has nothing to do with CUDA any more."""
     on_save.changed(ls, document)
-    if not ls.is_relevant(document):
+    if project_file.is_one(document):
+        show_project_file(ls, document)
+    elif not ls.is_relevant(document):
         clear(ls, document)
     elif (settings := ls.settings_of(document.path)).diagnosticsTrigger == "edit":
         ls.analyses.request(document.path, settings.delay)
+
+
+def show_project_file(ls: StitchServer, document: Document) -> None:
+    """Pushes what is wrong in an open project file, unless the client pulls."""
+
+    async def show() -> None:
+        items = await project_file.items(ls, document.uri)
+        current = ls.documents.get(document.uri)
+        if current is not None and current.revision == document.revision:  # else a newer one is on its way
+            _send(ls, current, items)
+
+    if not ls.channel.pulls:
+        task = asyncio.create_task(show())
+        ls.channel.tasks.add(task)
+        task.add_done_callback(ls.channel.tasks.discard)
 
 
 def clear(ls: StitchServer, document: Document) -> None:
@@ -100,14 +119,17 @@ def facts_arrived(ls: StitchServer, path: str) -> None:
 
 
 def publish(ls: StitchServer, view: View) -> None:
-    items = diagnostics_of(ls, view) + on_save_diagnostics(ls, view.document)
+    _send(ls, view.document, diagnostics_of(ls, view) + on_save_diagnostics(ls, view.document))
+
+
+def _send(ls: StitchServer, document: Document, items: list[t.Diagnostic]) -> None:
     # An unchanged list goes out too when the version is new: clients drop what belongs to an older one.
-    state = (view.document.version, digest(items))
-    if ls.channel.published.get(view.document.uri) == state:
+    state = (document.version, digest(items))
+    if ls.channel.published.get(document.uri) == state:
         return
-    ls.channel.published[view.document.uri] = state
+    ls.channel.published[document.uri] = state
     ls.text_document_publish_diagnostics(
-        t.PublishDiagnosticsParams(uri=view.document.uri, version=view.document.version, diagnostics=items)
+        t.PublishDiagnosticsParams(uri=document.uri, version=document.version, diagnostics=items)
     )
 
 
@@ -166,7 +188,9 @@ async def pull(
     uri = params.text_document.uri
     document = ls.documents.get(uri)
     items: list[t.Diagnostic] = []
-    if document is not None and ls.is_relevant(document):
+    if document is not None and project_file.is_one(document):
+        items = await project_file.items(ls, uri)
+    elif document is not None and ls.is_relevant(document):
         waits = ls.settings_at(uri).diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
         if waits:
             await ls.analyses.settled(uri)

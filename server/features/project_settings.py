@@ -57,7 +57,9 @@ def are_among(paths: Iterable[str]) -> bool:
 
 
 def _tell(ls: StitchServer, mistakes: tuple[str, ...]) -> None:
-    fresh = [m for m in mistakes if m not in ls.project_files.told]
+    # In a file that is open they stand where they are.
+    opened = tuple(f"{document.path}: " for document in ls.documents.all())
+    fresh = [m for m in mistakes if m not in ls.project_files.told and not m.startswith(opened)]
     if fresh:
         ls.project_files.told.update(fresh)
         text = "\n".join([*fresh, "What is right in the file counts all the same."])

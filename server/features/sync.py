@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
 from stitchcuda.server.convert import from_changes
-from stitchcuda.server.features import diagnostics, on_save, project_settings, rewrite
+from stitchcuda.server.features import diagnostics, on_save, project_file, project_settings, rewrite
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -16,7 +16,9 @@ def did_open(ls: StitchServer, params: t.DidOpenTextDocumentParams) -> None:
     item = params.text_document
     document = ls.documents.open(item.uri, item.language_id, item.version, item.text)
     ls.analyses.opened(document.path)
-    if ls.is_relevant(document):
+    if project_file.is_one(document):
+        diagnostics.show_project_file(ls, document)
+    elif ls.is_relevant(document):
         ls.analyses.request(document.path, delay=0)
 
 
@@ -34,6 +36,8 @@ def did_save(ls: StitchServer, params: t.DidSaveTextDocumentParams) -> None:
         return
     # Without watched files this is when changes made outside the editor are noticed.
     project_settings.forget(ls)
+    if project_file.is_one(document):
+        diagnostics.show_again(ls)
     rewrite.forget(ls)
     ls.analyses.disk_changed(())
     if ls.is_relevant(document):
