@@ -69,7 +69,9 @@ async def _denied(ls: StitchServer, progress: Progress, text: str, command: str)
     """Why the answer is no; "" for a yes."""
     # An editor would cut the one, and show the other as a link whose words hide where it leads.
     if len(text) > _LONGEST or "](" in text:
-        return f"what is to be agreed to cannot be shown whole in the editor; this command shows it, and agrees: {command}"
+        return (
+            f"what is to be agreed to cannot be shown whole in the editor; this command shows it, and agrees: {command}"
+        )
     progress.report(0, "waiting for your answer")
     params = t.ShowMessageRequestParams(
         type=t.MessageType.Warning,
