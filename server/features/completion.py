@@ -128,7 +128,8 @@ async def _codes(*, groups: bool) -> list[str]:
 
     def read() -> list[str]:
         from stitchcuda.analysis.findings.finding import Group  # slow to import, and seldom needed
-        from stitchcuda.server.report.codes import ALL, BY_CODE
+        from stitchcuda.analysis.rules import BY_CODE
+        from stitchcuda.server.report.codes import ALL
 
         return [*([ALL, *(group.value for group in Group)] if groups else []), *BY_CODE]
 

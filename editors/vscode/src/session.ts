@@ -114,7 +114,10 @@ export class Session implements vscode.Disposable {
     const options = { env: { ...process.env, ...(await this.environment()) } };
     const server: Executable = { command, args: ["lsp", "--stdio"], options };
     const client: LanguageClient = new LanguageClient("stitchcuda", "stitchcuda", server, {
-      documentSelector: LANGUAGES.map((language) => ({ scheme: "file", language })),
+      documentSelector: [
+        ...LANGUAGES.map((language) => ({ scheme: "file", language })),
+        { scheme: "file", pattern: "**/stitchcuda.toml" },
+      ],
       initializationOptions: { commands: ["stitchcuda.showGraph"], status: true, trusted: vscode.workspace.isTrusted },
       outputChannel: this.log,
       revealOutputChannelOn: RevealOutputChannelOn.Never,

@@ -47,7 +47,7 @@ async def completed(editor: Editor, uri: str, text: str) -> dict[str, str]:
     )
     found = await editor.client.text_document_completion_async(params)
     taken = {}
-    for item in found or []:
+    for item in found if isinstance(found, list | tuple) else []:
         assert isinstance(item, t.CompletionItem) and isinstance(item.text_edit, t.TextEdit)
         start, end = (editor.offset(uri, p) for p in (item.text_edit.range.start, item.text_edit.range.end))
         taken[item.label] = (before + after)[:start] + item.text_edit.new_text + (before + after)[end:]

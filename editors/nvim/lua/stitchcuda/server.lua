@@ -123,6 +123,12 @@ function M.root_dir(bufnr, on_dir)
     return -- another plugin's view of a file, not a file
   end
   local root = M.root_of(bufnr)
+  if vim.bo[bufnr].filetype == "toml" then
+    if vim.fs.basename(vim.api.nvim_buf_get_name(bufnr)) == "stitchcuda.toml" then
+      start_in(root, bufnr, on_dir)
+    end
+    return
+  end
   local relevance = require("stitchcuda.relevance")
   local group = vim.api.nvim_create_augroup("stitchcuda.waiting", { clear = false })
   vim.api.nvim_clear_autocmds({ group = group, buffer = bufnr })
