@@ -178,7 +178,7 @@ def to_workspace_edit(view: View, edits: Sequence[PlacedEdit], versioned: bool) 
                 text_document=t.OptionalVersionedTextDocumentIdentifier(
                     uri=documents[path].uri,
                     # A file that is not open has no version for the client to check.
-                    version=documents[path].version if documents[path].version or path == view.document.path else None,
+                    version=documents[path].version if documents[path].revision else None,
                 ),
                 edits=list(new),
             )
@@ -242,7 +242,8 @@ def to_annotated_edit(
             t.TextDocumentEdit(
                 text_document=t.OptionalVersionedTextDocumentIdentifier(
                     uri=documents[path].uri,
-                    version=documents[path].version or None,  # a file that is not open has none
+                    # a file that is not open has none; Neovim counts from 0, so that is a version, too
+                    version=documents[path].version if documents[path].revision else None,
                 ),
                 edits=list(new),
             )

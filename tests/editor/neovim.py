@@ -20,23 +20,18 @@ PLUGIN = ROOT / "editors" / "nvim"
 SECONDS = 30.0
 Found = TypeVar("Found")
 
-# What the tests look at: everything that the user is told, and edits with their labels.
+# What the tests look at: questions, which are answered by `_G.answers` in turn, and the labels of edits.
 WATCH = """
-_G.said, _G.asked, _G.labels = {}, {}, {}
-vim.notify = function(text) table.insert(_G.said, text) end
-local echo = vim.api.nvim_echo
-vim.api.nvim_echo = function(chunks, history, options)
-  if history then table.insert(_G.said, chunks[1][1]) end
-  return echo(chunks, history, options)
-end
+_G.asked, _G.labels = {}, {}
 vim.ui.select = function(items, options, chosen)
   table.insert(_G.asked, options.prompt)
   local answer = _G.answers and table.remove(_G.answers, 1)
   chosen(answer and items[answer] or nil, answer)
 end
-local apply = vim.lsp.handlers["workspace/applyEdit"]
-vim.lsp.handlers["workspace/applyEdit"] = function(failed, params, context)
-  table.insert(_G.labels, params.label or "")
+local edits = require("stitchcuda.edits")
+local apply = edits.apply
+edits.apply = function(failed, params, context)
+  table.insert(_G.labels, params.label)
   return apply(failed, params, context)
 end
 """
@@ -93,9 +88,9 @@ class Neovim:
             if found is not None and found is not False:
                 return found
             time.sleep(0.02)
-        raise AssertionError(
-            f"{what} did not happen in {seconds:.0f} s; told: {self.said()}; messages: {self.messages()}"
-        )
+        mode = self.nvim.request("nvim_get_mode")  # in a prompt nothing else is answered
+        told = "" if mode["blocking"] else self.said()
+        raise AssertionError(f"{what} did not happen in {seconds:.0f} s; mode {mode}; told: {told}")
 
     def wait_for(self, expression: str, *arguments: Any, seconds: float = SECONDS) -> Any:
         """The value of a Lua expression once it is neither nil nor false."""
@@ -139,16 +134,13 @@ class Neovim:
         self.nvim.current.window.cursor = (line, column)
 
     def said(self) -> list[str]:
-        said: list[str] = self.lua("return _G.said or {}")
-        return said
+        """Everything that the user was told, by line."""
+        return str(self.nvim.command_output("messages")).split("\n")
 
     def wait_said(self, text: str, seconds: float = SECONDS) -> str:
         return self.wait_until(
             lambda: next((s for s in self.said() if text in s), None), f"the message {text!r}", seconds
         )
-
-    def messages(self) -> str:
-        return str(self.nvim.command_output("messages"))
 
     def actions(self, only: str) -> list[str]:
         """Titles of the code actions of a kind that are offered at the cursor."""
@@ -221,10 +213,10 @@ def neovim(
         os.environ.update(os_environ)
     editor = Neovim(nvim)
     try:
-        editor.lua(WATCH)
         if before:
             editor.lua(before)
         editor.do("packadd stitchcuda")
+        editor.lua(WATCH)
         # Without a delay: tests wait for what is right, not for time to pass.
         options: dict[str, Any] = {"settings": {"diagnosticsDelay": 0, **(settings or {})}}
         if server is not None:

@@ -3,24 +3,27 @@
 local M = {}
 local METHOD = "workspace/applyEdit"
 
-local function changed_since(change)
+local function changed_since(change, client)
   local document = change.textDocument
-  if document == nil or type(document.version) ~= "number" then
+  local bufnr = document and vim.uri_to_bufnr(document.uri)
+  if document == nil or not client.attached_buffers[bufnr] then
     return false -- not open here: the server has read it from the disk
   end
-  local bufnr = vim.uri_to_bufnr(document.uri)
-  return vim.api.nvim_buf_is_loaded(bufnr) and vim.lsp.util.buf_versions[bufnr] ~= document.version
+  -- No version stands for the text that was opened.
+  return vim.lsp.util.buf_versions[bufnr] ~= (type(document.version) == "number" and document.version or 0)
 end
 
 -- The handler of workspace/applyEdit.
 function M.apply(failed, params, context)
+  local client = assert(vim.lsp.get_client_by_id(context.client_id))
   for _, change in ipairs(params.edit.documentChanges or {}) do
-    if changed_since(change) then
+    if changed_since(change, client) then
       local name = vim.fs.basename(vim.uri_to_fname(change.textDocument.uri))
       return { applied = false, failureReason = name .. " was changed in the editor meanwhile" }
     end
   end
-  return vim.lsp.handlers[METHOD](failed, params, context)
+  -- Without the label, which Neovim prints: what the edit is about is said when it has been applied.
+  return vim.lsp.handlers[METHOD](failed, { edit = params.edit }, context)
 end
 
 return M

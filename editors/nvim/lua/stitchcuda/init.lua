@@ -43,6 +43,6 @@ end
 function M.statusline() return require("stitchcuda.progress").text() end
 
 -- Says something to the user. `level` is one of vim.log.levels.
-function M.say(text, level) vim.notify("stitchcuda: " .. text, level or vim.log.levels.INFO) end
+function M.say(text, level) require("stitchcuda.messages").show("stitchcuda: " .. text, level or vim.log.levels.INFO) end
 
 return M

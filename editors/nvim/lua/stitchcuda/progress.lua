@@ -17,15 +17,11 @@ function M.text()
 end
 
 local function echo(text)
-  local mode = vim.api.nvim_get_mode()
-  if mode.blocking or mode.mode:match("^[cr]") then
-    return -- the user is typing there
+  local messages = require("stitchcuda.messages")
+  if not messages.is_taken() then
+    messages.echo(text)
+    shown = text ~= ""
   end
-  if vim.fn.strdisplaywidth(text) > vim.v.echospace then
-    text = vim.fn.strcharpart(text, 0, math.max(vim.v.echospace - 3, 0)) .. "..."
-  end
-  vim.api.nvim_echo({ { text } }, false, {})
-  shown = text ~= ""
 end
 
 -- An event LspProgress, of any client.

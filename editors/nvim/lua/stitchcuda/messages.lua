@@ -1,0 +1,54 @@
+-- What the user is told, without a "Press ENTER" prompt: jobs end while text is typed, and the prompt takes keys away.
+local M = {}
+
+local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO, vim.log.levels.DEBUG } -- by MessageType
+local AGAIN = 200 -- milliseconds until a message is tried again that must wait for the command line
+
+-- Whether messages go where Neovim puts them; plugins with windows of their own need no help.
+local function is_default(notify) return debug.getinfo(notify, "S").source:find("vim/_[%a/]*editor.lua", 1) ~= nil end
+
+-- One line that fits, not kept in :messages.
+function M.echo(text)
+  text = text:gsub("%s*\n%s*", " ")
+  if vim.fn.strdisplaywidth(text) > vim.v.echospace then
+    text = vim.fn.strcharpart(text, 0, math.max(vim.v.echospace - 3, 0)) .. "..."
+  end
+  vim.api.nvim_echo({ { text } }, false, {})
+end
+
+-- Whether the user is typing where messages are shown.
+function M.is_taken()
+  local mode = vim.api.nvim_get_mode()
+  return mode.blocking or mode.mode:match("^[cr]") ~= nil
+end
+
+local function show(text, level)
+  if not is_default(vim.notify) or vim.fn.exists("+messagesopt") == 0 then
+    return vim.notify(text, level)
+  elseif M.is_taken() then
+    return vim.defer_fn(function() show(text, level) end, AGAIN)
+  end
+  local options = vim.o.messagesopt
+  vim.o.messagesopt = options:gsub("hit%-enter", "wait:0")
+  local ok, failed = pcall(vim.notify, text, level)
+  vim.cmd.redraw()
+  vim.o.messagesopt = options
+  if not ok then
+    error(failed, 0)
+  end
+  M.echo(text)
+end
+
+-- Shows a text, the whole of it in :messages. `level` is one of vim.log.levels. Later, since an error message would end the command or
+-- the autocommand that gives it.
+function M.show(text, level)
+  vim.schedule(function() show(text, level) end)
+end
+
+-- The handler of window/showMessage. The server's messages begin with its name already.
+function M.from_server(_, params)
+  local text = vim.trim(params.message)
+  M.show(vim.startswith(text, "stitchcuda") and text or "stitchcuda: " .. text, LEVELS[params.type] or vim.log.levels.INFO)
+end
+
+return M
