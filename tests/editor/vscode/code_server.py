@@ -84,7 +84,7 @@ class Window:
         self._page = page
         self._driver = driver
 
-    def run(self, scenario: str, seconds: float = 60, **given: Any) -> Any:
+    def run(self, scenario: str, seconds: float = 150, **given: Any) -> Any:
         """What `scenarios/SCENARIO.js` returns, run inside of VS Code."""
         body = json.dumps({"scenario": str(HERE / "scenarios" / f"{scenario}.js"), "given": given}).encode()
         with urllib.request.urlopen(f"http://127.0.0.1:{self._driver}/", body, timeout=seconds) as response:
@@ -95,7 +95,12 @@ class Window:
         return answer["value"]
 
     def do(self, does: str, **what: Any) -> Any:
-        return self._page.do(does, page=self.name, **what)
+        try:
+            return self._page.do(does, page=self.name, **what)
+        except AssertionError:
+            if does != "picture":
+                self.picture(f"failed-{does}")
+            raise
 
     def picture(self, name: str) -> Path:
         """A screenshot, for people."""

@@ -8,10 +8,13 @@ const browser = await chromium.launch({
   args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"],
 });
 const pages = new Map();
+const SECONDS = 60; // for things to appear; a busy machine is slow
+const pause = () => new Promise((resolve) => setTimeout(resolve, 100));
 
 const actions = {
   async open({ page, url }) {
     const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+    context.setDefaultTimeout(SECONDS * 1000);
     pages.set(page, await context.newPage());
     await pages.get(page).goto(url, { waitUntil: "domcontentloaded" });
   },
@@ -31,8 +34,21 @@ const actions = {
   async frameClick({ page, selector }) {
     await (await webview(pages.get(page), selector)).click(selector);
   },
-  async frameEvaluate({ page, selector, expression }) {
-    return (await webview(pages.get(page), selector)).evaluate(expression);
+  /** The value of an expression as soon as `holds`, an expression about `value`, is true. */
+  async frameEvaluate({ page, selector, expression, holds = "true" }) {
+    const test = new Function("value", `return ${holds}`);
+    let value;
+    for (const end = Date.now() + SECONDS * 1000; Date.now() < end; await pause()) {
+      try {
+        value = await (await webview(pages.get(page), selector)).evaluate(expression);
+        if (test(value)) {
+          return value;
+        }
+      } catch (error) {
+        value = `${error}`; // the page is being exchanged for a newer one
+      }
+    }
+    throw new Error(`${expression} is ${value}`);
   },
 };
 
@@ -42,13 +58,12 @@ function place(page, selector, text) {
 }
 
 async function webview(page, selector) {
-  for (const end = Date.now() + 15000; Date.now() < end; ) {
+  for (const end = Date.now() + SECONDS * 1000; Date.now() < end; await pause()) {
     for (const frame of page.frames()) {
       if (frame !== page.mainFrame() && (await frame.locator(selector).count().catch(() => 0)) > 0) {
         return frame;
       }
     }
-    await new Promise((resolve) => setTimeout(resolve, 100));
   }
   throw new Error(`no frame holds ${selector}`);
 }

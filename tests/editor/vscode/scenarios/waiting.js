@@ -2,7 +2,7 @@
 "use strict";
 
 /** The first value of `probe` that is not undefined; `probe` may be asynchronous. */
-exports.until = async (what, probe, seconds = 20) => {
+exports.until = async (what, probe, seconds = 60) => {
   for (const end = Date.now() + 1000 * seconds; Date.now() < end; ) {
     const value = await probe();
     if (value !== undefined) {
