@@ -66,7 +66,7 @@ def to_html(side: Side, *, before: Side | None = None, title: str = "", function
     }
     slots = {
         "nonce": nonce,
-        "title": escape(f"{name} - execution graph" if name else "Execution graph"),
+        "title": escape(f"{name} - execution graph" if name else "Execution graph").replace(NONCE, f"&#95;{NONCE[1:]}"),
         "style": _read("page.css"),
         "data": _inert(value),
         "script": '(() => {\n"use strict";\n' + "\n".join(_read(name) for name in _SCRIPTS) + "\n})();",

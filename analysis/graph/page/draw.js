@@ -240,7 +240,7 @@ class Drawing {
     if (this.layout.measured) return;
     for (const hazard of state.selected >= 0 ? state.side.hazardsAt[state.selected] : state.side.hazards) {
       if (state.selected < 0 && hazard.severity === "hint") continue;
-      const items = hazard.nodes.map((node) => this.layout.itemOf.get(node)).filter(Boolean);
+      const items = hazard.nodes.map((node) => this.layout.itemOf.get(node)).filter((item) => item && !SET_UP.has(item.node.kind));
       for (const other of items.slice(1, 5)) {
         if (hazard.device) break; // of the kernel, wherever it is launched
         const [x1, y1] = [this.X(items[0].x + items[0].width / 2), this.Y(items[0].y + BOX)];
@@ -302,8 +302,8 @@ class Drawing {
 
   badge(x, y, kind, sign) {
     const group = element(this.svg, "g", { class: `badge ${kind}` });
-    element(group, "circle", { cx: round(x), cy: round(y), r: 7 });
-    element(group, "text", { x: round(x), y: round(y + 3.5) }, sign);
+    element(group, "circle", { cx: round(x), cy: round(y - 2), r: 7 });
+    element(group, "text", { x: round(x), y: round(y + 1.5) }, sign);
   }
 
   names() {
@@ -317,13 +317,15 @@ class Drawing {
     const busy = this.layout.busy;
     if (busy) {
       const y = this.Y(busy.top);
-      const words = `${Math.round(100 * busy.share)} % busy${busy.twice >= 0.005 ? `, ${Math.round(100 * busy.twice)} % with two` : ""}`;
+      const words = `${percent(busy.share)} busy${busy.twice >= 0.005 ? `, ${percent(busy.twice)} with two` : ""}`;
       element(this.svg, "text", { class: "lane-name", x: 14, y: y + 12 }, "device");
       element(this.svg, "text", { class: "small", x: 14, y: y + 24 }, fitted(words, this.label - 22, "small"));
     }
     element(this.svg, "line", { class: "gutter-line", x1: this.label, x2: this.label, y1: 0, y2: this.size.height });
   }
 }
+
+const percent = (share) => (share > 0 && share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`);
 
 function lookOf(item) {
   if (!item.span) return item.node.look;

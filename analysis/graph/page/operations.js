@@ -73,6 +73,7 @@ class Operations {
     }
     this.tell(words.length ? `${found.length}` : null);
     this.found = found;
+    this.showCurrent();
     return words.length ? found : null;
   }
 
@@ -92,9 +93,14 @@ class Operations {
     for (const other of this.entries) if (other.item.tabIndex === 0) other.item.tabIndex = -1;
     entry.item.setAttribute("aria-selected", "true");
     entry.item.tabIndex = 0;
-    const box = entry.item.getBoundingClientRect();
+    this.showCurrent();
+  }
+
+  showCurrent() {
+    if (!this.current || this.current.item.hidden) return;
+    const box = this.current.item.getBoundingClientRect();
     const room = this.root.getBoundingClientRect();
-    if (box.top < room.top || box.bottom > room.bottom) entry.item.scrollIntoView({ block: "center" });
+    if (box.top < room.top || box.bottom > room.bottom) this.root.scrollTop += box.top - room.top - room.height / 2;
   }
 
   key(event) {

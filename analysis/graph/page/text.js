@@ -35,7 +35,7 @@ function fitted(text, room, font) {
     if (widthOf(`${letters.slice(0, middle).join("")}\u2026`, font) <= room) low = middle;
     else high = middle - 1;
   }
-  return low ? `${letters.slice(0, low).join("").trimEnd()}\u2026` : "";
+  return low > 2 ? `${letters.slice(0, low).join("").trimEnd()}\u2026` : "";
 }
 
 function microseconds(nanoseconds) {
