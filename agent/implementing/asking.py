@@ -70,6 +70,7 @@ def _of_host_stage(stage: Stage) -> tuple[str, ...]:
         "Every element that the reference leaves in a buffer must be there, whatever the sizes.",
         f"All its work is ordered as if it were issued to {stream}: behind what its caller issued there, and before what comes next there.",
         "Work on streams of its own must begin behind an event of that stream and be waited for by it.",
+        "It may use CUDA's runtime, thrust and functions of the program; what cub and other libraries do is not followed.",
         f"{ready}no memory of its caller is used beyond that, and what it creates or allocates is released on every path.",
         "Memory behind a const pointer is only read; nothing is kept between calls; nothing is printed; the reference is not called.",
     )

@@ -63,7 +63,8 @@ def wrong_form(stage: Stage, definition: bytes, before: Analysis) -> str:
     if said := _functions(stage, module):
         return said
     strange = _strange(stage, found) if stage.is_kernel else _strange_in_host_stage(stage, module, found, before)
-    return _taken(stage, module, before) or _kept(stage, module) or _computed(module) or strange
+    kept = _kept(stage, module) or _kept_inside(stage, found)
+    return _taken(stage, module, before) or kept or _computed(module) or strange
 
 
 def last_of_each(definition: bytes) -> bytes:
@@ -161,6 +162,19 @@ def _kept(stage: Stage, module: Module) -> str:
     return f"`{strange.name}` would keep its value between {uses}: only constants are allowed beside the {stage.what}."
 
 
+def _kept_inside(stage: Stage, found: Sequence[Token]) -> str:
+    """Static variables of functions and classes. What `static` says of a function, of a constant or of shared memory is no matter."""
+    depth = 0
+    for token, after in zip(found, (*found[1:], None), strict=True):
+        depth += {"{": 1, "}": -1}.get(token.text, 0)
+        follows = after.text if after is not None else ""
+        lasts = token.text == "static" and depth and follows not in ("constexpr", "__shared__", "__device__")
+        if token.kind == "word" and (lasts or token.text == "thread_local"):
+            uses = "launches" if stage.is_kernel else "calls"
+            return f"`{token.text}` would keep a value between {uses}: what is computed must follow from the parameters alone."
+    return ""
+
+
 def _other_directive(found: Sequence[Token]) -> str:
     """The first that is no `#pragma unroll`."""
     lines: dict[int, list[str]] = {}
@@ -194,20 +208,13 @@ def _strange_in_host_stage(stage: Stage, module: Module, found: Sequence[Token],
 
 
 def _strange_words(stage: Stage, inside: Sequence[Token], before: Analysis) -> Iterator[str]:
-    kept = {
-        g.name
-        for module in before.program.modules.values()
-        for g in module.globals
-        if g.space != "constant" and not (g.type.const and not g.type.pointer)
-    }
+    kept = frozenset(_variables(before))
     reference = stage.marker.reference.rpartition("::")[2]
-    for token, after in zip(inside, (*inside[1:], None), strict=True):
+    for token in inside:
         word = token.text
         if token.kind != "word":
             continue
-        if word in ("static", "thread_local") and (after is None or after.text != "constexpr"):
-            yield f"`{word}` would keep a value between calls: what a call computes must follow from its parameters alone."
-        elif word == reference:
+        if word == reference:
             yield f"`{word}` is the reference on the CPU: have the device compute it."
         elif word in kept:
             yield f"`{word}` is a variable of the program, which the declaration does not give it: do without it."
@@ -215,3 +222,12 @@ def _strange_words(stage: Stage, inside: Sequence[Token], before: Analysis) -> I
             yield f"`{word}` is not allowed here."
         elif _STRANGE_HERE.fullmatch(word) or word in ("asm", "__asm__", "__asm"):
             yield f"`{word}` is not allowed here: what a call computes must follow from its parameters alone."
+
+
+def _variables(before: Analysis) -> Iterator[str]:
+    """What the program keeps, by its last name: variables outside of functions and static members."""
+    for module in before.program.modules.values():
+        members = (member for record in module.records for member in record.fields if member.static)
+        for declared in (*module.globals, *members):
+            if declared.space != "constant" and not (declared.type.const and not declared.type.pointer):
+                yield declared.name.rpartition("::")[2]

@@ -177,7 +177,7 @@ def _is_host(marker: Marker, function: Function) -> bool:
     return host
 
 
-# ---------------------------------------------------------------------------------------------------------- the kernel
+# -------------------------------------------------------------------------------------------------------- the declaration
 
 
 def _below(program: Program, marker: Marker, text: bytes) -> tuple[Function, int]:
@@ -198,21 +198,21 @@ def _below(program: Program, marker: Marker, text: bytes) -> tuple[Function, int
     return here[0], match.start("c") if match["c"] else here[0].base
 
 
-def _must_be_missing(analysis: Analysis, marker: Marker, kernel: Function) -> None:
+def _must_be_missing(analysis: Analysis, marker: Marker, function: Function) -> None:
     program = analysis.program
-    for uid in program.by_name.get(kernel.name, ()):
+    for uid in program.by_name.get(function.name, ()):
         other = program.functions[uid]
-        if other.qualified == kernel.qualified and len(other.params) == len(kernel.params):
+        if other.qualified == function.qualified and len(other.params) == len(function.params):
             where = f"{other.path}:{_line(analysis, other)}"
             raise error(
-                marker, f"`{kernel.name}` is defined already, at {where}: remove the comment, or the definition"
+                marker, f"`{function.name}` is defined already, at {where}: remove the comment, or the definition"
             )
-    for uid in program.declarations.get(kernel.name, ()):
+    for uid in program.declarations.get(function.name, ()):
         other = program.functions[uid]
-        if other.qualified == kernel.qualified and uid != kernel.uid:
+        if other.qualified == function.qualified and uid != function.uid:
             where = f"{other.path}:{_line(analysis, other)}"
             raise error(
-                marker, f"`{kernel.name}` is declared again at {where}: keep the declaration below the comment alone"
+                marker, f"`{function.name}` is declared again at {where}: keep the declaration below the comment alone"
             )
 
 
@@ -291,38 +291,38 @@ def _calls(analysis: Analysis, stage: Function) -> Iterator[Launched]:
 # ------------------------------------------------------------------------------------------------------- the reference
 
 
-def _reference(program: Program, marker: Marker, kernel: Function, parameters: tuple[Param, ...]) -> Function:
+def _reference(program: Program, marker: Marker, function: Function, parameters: tuple[Param, ...]) -> Function:
     name = marker.reference
     found = [f for f in resolve(program, marker.path, name, -1) if not f.record]
     if not found:
         declared = program.declarations.get(name.rpartition("::")[2], ())
         how = "is declared and not defined in the files of the program" if declared else "is not defined"
-        raise error(marker, f"reference={name}: that function {how}; it is what `{kernel.name}` is compared with")
+        raise error(marker, f"reference={name}: that function {how}; it is what `{function.name}` is compared with")
     host = [f for f in found if f.space in ("host", "host_device")]
     if not host:
         raise error(marker, f"reference={name}: that is no function of the host")
-    fitting = [f for f in host if not unlike(program, kernel, parameters, f)]
+    fitting = [f for f in host if not unlike(program, function, parameters, f)]
     if not fitting:
-        raise error(marker, f"reference={name}: {unlike(program, kernel, parameters, host[0])}")
+        raise error(marker, f"reference={name}: {unlike(program, function, parameters, host[0])}")
     if fitting[0].template:
-        raise error(marker, f"reference={name}: that is a template; name a function for the types of `{kernel.name}`")
+        raise error(marker, f"reference={name}: that is a template; name a function for the types of `{function.name}`")
     return fitting[0]
 
 
-def _is_below(program: Program, marker: Marker, kernel: Function, reference: Function) -> bool:
+def _is_below(program: Program, marker: Marker, function: Function, reference: Function) -> bool:
     """Whether the reference has to be declared for the kernel's declaration to see it. Raises MarkerError when it cannot be."""
     known = [program.functions[u] for u in program.declarations.get(reference.name, ())]
     for each in (reference, *known):
         if each.qualified != reference.qualified:
             continue
-        if each.path == marker.path and each.base < kernel.base:
+        if each.path == marker.path and each.base < function.base:
             return False
         if each.path != marker.path and each.path in program.visible.get(marker.path, ()):
             return False
-    here = reference.qualified.rpartition("::")[0] == kernel.qualified.rpartition("::")[0]
+    here = reference.qualified.rpartition("::")[0] == function.qualified.rpartition("::")[0]
     if here and reference.path == marker.path and reference.language != "c":
         return True
     raise error(
         marker,
-        f"reference={marker.reference}: declare it above `{kernel.name}`; its definition is at {reference.path}, out of sight there",
+        f"reference={marker.reference}: declare it above `{function.name}`; its definition is at {reference.path}, out of sight there",
     )

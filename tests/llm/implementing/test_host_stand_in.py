@@ -9,10 +9,12 @@ import pytest
 from stitchcuda.agent import versions
 from stitchcuda.agent.implementing import placing
 from stitchcuda.agent.implementing.reference import Written, reference_texts
+from stitchcuda.agent.implementing.stages import Stage, find_stages
 
 from tests.llm.implementing.test_stand_in import built
+from tests.pure.implementing import programs
 from tests.pure.implementing.host_programs import MAIN, MARK, REFERENCE, RIGHT, STAGE, program
-from tests.pure.implementing.programs import referred, stage_of
+from tests.pure.implementing.programs import analysed, referred, stage_of
 
 pytestmark = pytest.mark.nvcc
 WARN = ("-Xcompiler", "-Wall,-Wextra", "-std=c++17")
@@ -54,6 +56,23 @@ def between_marks(files: dict[str, str], definition: str) -> dict[str, str]:
 def test_whatever_the_declaration_looks_like(tmp_path: Path) -> None:
     said = built(tmp_path, referred({"main.cu": OTHERS}), *WARN)
     assert "stitchcuda" not in said and "stand_in" not in said
+
+
+def test_beside_a_kernel_that_is_missing_too(tmp_path: Path) -> None:
+    """The host stage is written, the kernel still stands in for itself."""
+    text = program(main="").replace("#include <cuda_runtime.h>\n", f"#include <cuda_runtime.h>\n{programs.REFERENCE}")
+    text += f"{programs.MARK}\n{programs.KERNEL}\n\n" + MAIN.replace(
+        "    cudaMemcpyAsync(&first", "    saxpy<<<16, 256, 0, stream>>>(4096, 2.0f, x, y);\n    cudaMemcpyAsync(&first"
+    )
+    assert "stand_in" not in built(tmp_path, referred({"main.cu": text}), *WARN)
+    texts = {"main.cu": text.encode()}
+    stage, _ = (s for s in find_stages(analysed({"main.cu": text})) if isinstance(s, Stage))
+    after = versions.edited(texts, placing.edits_of(stage, texts["main.cu"], texts["main.cu"], RIGHT.encode()))
+    rest = [s for s in find_stages(analysed({"main.cu": after["main.cu"].decode()})) if isinstance(s, Stage)]
+    assert [s.name for s in rest] == ["saxpy"]
+    made = reference_texts(after, rest, Written(stage, RIGHT.encode()))["main.cu"].decode()
+    assert "stand_in" not in built(tmp_path, {"main.cu": made}, *WARN)
+    assert 'Span stitchcuda_span("scale", 1);' in made and 'stitchcuda_launch("saxpy", 0);' in made
 
 
 def test_what_is_written_runs_under_its_own_name(tmp_path: Path) -> None:

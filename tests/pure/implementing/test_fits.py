@@ -32,6 +32,7 @@ constexpr int BLOCK = 256;
 __constant__ float factors[2] = {1, 2};
 struct Pair { float one, other; };
 template <int N> __device__ __forceinline__ float times(float v) { return N * v; }
+struct Ops { static __device__ float id(float v) { return v; } };
 static __device__ float mad(float p, float q, float r) { return p * q + r; }
 """
 
@@ -90,6 +91,7 @@ def test_a_definition_that_fits(definition: str) -> None:
         ("__device__ float first(float v) { return v; }\n" + RIGHT, "The name `first` is used in the program already"),
         ("__device__ int counter;\n" + RIGHT, "`counter` would keep its value"),
         ("int counter;\n" + RIGHT, "`counter` would keep its value"),
+        (HEAD + "    static int launches; y[0] = ++launches; }", "`static` would keep a value between launches"),
         ('const int one = 1, evil = std::system("x");\n' + RIGHT, "`evil` must start from a plain value"),
         ('const int evil = [] { return std::system("x"); }();\n' + RIGHT, "`evil` must start from a plain value"),
         ('const int table[2] = {1, std::system("x")};\n' + RIGHT, "`table` must start from a plain value"),

@@ -247,6 +247,8 @@ def test_a_definition_with_kernels_of_its_own() -> None:
         ("__host__ __device__ int half(int n) { return n / 2; }\n" + RIGHT, "`half` is no device function"),
         (defined("    static float* kept = nullptr;\n    total[0] = 1;"), "`static` would keep a value between calls"),
         (defined("    thread_local int calls = 0;\n    total[0] = ++calls;"), "`thread_local` would keep a value"),
+        ("struct Kept { static inline float* room = nullptr; };\n" + RIGHT, "`static` would keep a value between calls"),
+        (RIGHT.replace("    if (i < n)", "    static int launches;\n    if (i < n)"), "`static` would keep a value between calls"),
         ("float* kept;\n" + RIGHT, "`kept` would keep its value between calls: only constants are allowed beside the host stage"),
         ("__device__ float kept;\n" + RIGHT, "`kept` would keep its value between calls"),
         (defined("    scale_cpu(n, x, y, total);"), "`scale_cpu` is the reference on the CPU: have the device compute it"),
@@ -276,7 +278,11 @@ def test_device_code_that_is_given_again_takes_the_place_of_the_earlier() -> Non
 
 
 def test_variables_of_the_program_are_nothing_that_it_is_given() -> None:
-    text = program().replace("#include <cstdio>\n", "#include <cstdio>\nfloat *pool;\nconst int block = 256;\n")
+    text = program().replace(
+        "#include <cstdio>\n",
+        "#include <cstdio>\nfloat *pool;\nconst int block = 256;\nstruct Pool { static float* room; };\nfloat* Pool::room;\n",
+    )
     assert "`pool` is a variable of the program" in form(RIGHT.replace(WAITED, "    total = pool;\n" + WAITED), text)
+    assert "`room` is a variable of the program" in form(RIGHT.replace("&sum", "&Pool::room"), text)
     assert form(RIGHT.replace("256, 0", "block, 0"), text) == ""
     assert HEAD in RIGHT
