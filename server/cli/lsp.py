@@ -17,6 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     way.add_argument(
         "--tcp", type=port, metavar="PORT", help="wait for one client on 127.0.0.1:PORT; 0 takes a free port"
     )
+    way.add_argument("--version", action="version", version=f"stitchcuda {version()}")
     parser.add_argument(
         "--log-level", choices=LEVELS, default="warning", help="what is written to stderr (%(default)s)"
     )
