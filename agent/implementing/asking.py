@@ -89,6 +89,9 @@ def _memory_and_stream(stage: Stage) -> list[str]:
         said.append(
             f"`{stage.stream}` is the stream that its callers use; it may be one that no default stream waits for."
         )
+    if stage.handles:
+        bound = f"the stream `{stage.stream}`" if stage.stream else "the default stream"
+        said.append(f"Its callers have bound {_listed(stage.handles)} to {bound}, and rely on that after it.")
     return said
 
 

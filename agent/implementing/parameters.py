@@ -10,6 +10,12 @@ from stitchcuda.agent.implementing.marker import HostBuffer, Marker, MarkerError
 from stitchcuda.analysis.program.ir import Function, Param, Program, TypeRef
 
 STREAMS = ("cudaStream_t", "CUstream")
+LIBRARIES = {  # handles: how one is made, bound to a stream, and destroyed
+    "cublasHandle_t": ("cublasCreate", "cublasSetStream", "cublasDestroy"),
+    "cusparseHandle_t": ("cusparseCreate", "cusparseSetStream", "cusparseDestroy"),
+    "cusolverDnHandle_t": ("cusolverDnCreate", "cusolverDnSetStream", "cusolverDnDestroy"),
+    "cudnnHandle_t": ("cudnnCreate", "cudnnSetStream", "cudnnDestroy"),
+}
 _ELSEWHERE = re.compile(r"cudaEvent_t|CUevent|cudaGraph\w*|(?:cublas|cusparse|cusolver|cudnn|cufft|curand)\w*")
 _OPAQUE = re.compile(r"cuda(Texture|Surface)Object_t")
 _SPELLED_OTHERWISE = re.compile(r"\b(?:const|volatile|__restrict__|__restrict|restrict|__grid_constant__)\b")
@@ -34,6 +40,11 @@ def is_stream(parameter: Param) -> bool:
     return parameter.type.name in STREAMS and not is_pointer(parameter)
 
 
+def is_handle(parameter: Param) -> bool:
+    """A library's, which a host stage uses and its reference is not given."""
+    return parameter.type.name in LIBRARIES and not is_pointer(parameter)
+
+
 def writable(parameter: Param) -> bool:
     kind = flat(parameter.type)
     return kind.pointer > 0 and not kind.const
@@ -52,7 +63,7 @@ def must_be_plain(program: Program, marker: Marker, parameter: Param, *, host: b
         why = "is a reference"
     elif _OPAQUE.fullmatch(kind.name):
         why = "is a texture or surface"
-    elif _ELSEWHERE.fullmatch(kind.name):
+    elif _ELSEWHERE.fullmatch(kind.name) and not (host and is_handle(parameter)):
         why = f"is a `{kind.name}`, which no function of the host can follow"
     elif not host and is_stream(parameter):
         why = "is a stream"
@@ -97,7 +108,7 @@ def must_be_parameters(
 def host_buffers(marker: Marker, parameters: Sequence[Param], outputs: Sequence[str]) -> tuple[HostBuffer, ...]:
     """The pointers of a host stage to memory of the host. Raises MarkerError."""
     known = {p.name: p for p in parameters}
-    whole = {p.name for p in parameters if not is_pointer(p) and not is_stream(p)}
+    whole = {p.name for p in parameters if not is_pointer(p) and not is_stream(p) and not is_handle(p)}
     for buffer in marker.host:
         if not is_pointer(known[buffer.name]):
             raise error(marker, f"host names `{buffer.name}`, which is no pointer")
@@ -141,9 +152,9 @@ def pointee(text: str) -> str:
 
 
 def unlike(program: Program, stage: Function, parameters: Sequence[Param], reference: Function) -> str:
-    """How the parameters differ, "" when the reference can be called with those. A host stage's stream is not among them."""
+    """How the parameters differ, "" when the reference can be called with those. A host stage's stream and handles are not among them."""
     if len(reference.params) != len(parameters):
-        beside = " beside its stream" if len(parameters) != len(stage.params) else ""
+        beside = " beside its stream and handles" if len(parameters) != len(stage.params) else ""
         return f"it takes {len(reference.params)} parameters, `{stage.name}` takes {len(parameters)}{beside}"
     for number, (ours, theirs) in enumerate(zip(parameters, reference.params, strict=True), 1):
         one, other = flat(_meant(program, ours.type)), flat(_meant(program, theirs.type))

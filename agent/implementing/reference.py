@@ -139,6 +139,7 @@ def _given_texts(stage: Stage) -> list[str]:
 def _of_host_stage(stage: Stage, number: int) -> str:
     parts = [
         f"{stage.signature} {{",
+        *(f"(void){name};" for name in stage.handles),
         f'::stitchcuda_stand_in::Launch stitchcuda_launch("{stage.name}", {number}, {stage.stream or "nullptr"});',
         f"{stage.marker.reference}({_given(stage)});",
         "stitchcuda_launch.done();",

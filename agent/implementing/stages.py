@@ -11,6 +11,7 @@ from stitchcuda.agent.implementing.marker import HostBuffer, Marker, MarkerError
 from stitchcuda.agent.implementing.parameters import (
     error,
     host_buffers,
+    is_handle,
     is_stream,
     must_be_parameters,
     must_be_plain,
@@ -43,7 +44,7 @@ class Stage:
     `[start, end)` are the bytes of its declaration in `marker.path`, without a byte-order mark; `file` is where the definition goes.
     `parameters` are the function's, each named. `declare` says that the reference stands below the declaration, so that it has to be
     declared above it. `stream` names the parameter by which a host stage is given its stream, "" for the default stream; `host` are
-    its pointers to memory of the host, all others lead to memory of the device."""
+    its pointers to memory of the host, all others lead to memory of the device; `handles` are its parameters that are libraries'."""
 
     marker: Marker
     function: Function
@@ -59,6 +60,7 @@ class Stage:
     launches: tuple[Launched, ...]
     stream: str = ""
     host: tuple[HostBuffer, ...] = ()
+    handles: tuple[str, ...] = ()
 
     @property
     def path(self) -> str:
@@ -84,7 +86,7 @@ class Stage:
     @property
     def given(self) -> tuple[Param, ...]:
         """What the reference takes."""
-        return tuple(p for p in self.parameters if p.name != self.stream)
+        return tuple(p for p in self.parameters if p.name not in (self.stream, *self.handles))
 
     @property
     def signature(self) -> str:
@@ -121,9 +123,11 @@ def _stage(analysis: Analysis, marker: Marker) -> Stage:
     streams = [p.name for p in parameters if is_stream(p)]
     if len(streams) > 1:
         raise error(marker, f"`{function.name}` takes several streams: which one its callers wait for is not known")
-    reference = _reference(program, marker, function, tuple(p for p in parameters if p.name not in streams))
+    handles = tuple(p.name for p in parameters if is_handle(p))
+    without = tuple(p for p in parameters if p.name not in (*streams, *handles))
+    reference = _reference(program, marker, function, without)
     outputs = marker.outputs if marker.outputs is not None else tuple(p.name for p in parameters if writable(p))
-    others = (p.name for p in parameters if p.name not in outputs and p.name not in streams)
+    others = (p.name for p in without if p.name not in outputs)
     inputs = marker.inputs if marker.inputs is not None else tuple(others)
     must_be_parameters(marker, function, parameters, outputs, inputs)
     if marker.host and not host:
@@ -145,6 +149,7 @@ def _stage(analysis: Analysis, marker: Marker) -> Stage:
         tuple(_launches(analysis, marker, function) if not host else _calls(analysis, function)),
         "".join(streams),
         host_buffers(marker, parameters, outputs),
+        handles,
     )
     if not stage.launches and not any(function.name in f.mentions for f in program.functions.values()):
         uses = "calls" if host else "launches"

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from stitchcuda.agent.implementing.parameters import flat, is_pointer, pointee
+from stitchcuda.agent.implementing.parameters import LIBRARIES, flat, is_pointer, pointee
 from stitchcuda.agent.implementing.placing import opened
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, RuleInput
@@ -50,9 +50,11 @@ def caller_of(stage: Stage) -> str:
     pointers = {p.name: pointee(t) for p, t in zip(stage.parameters, stage.texts, strict=True) if is_pointer(p)}
     kinds = {name: "char" if kind == "void" else kind for name, kind in pointers.items()}
     device = {name: kind for name, kind in kinds.items() if name not in on_host}
+    apart = (stage.stream, *stage.handles)
     values = [
-        t for p, t in zip(stage.parameters, stage.texts, strict=True) if not is_pointer(p) and p.name != stage.stream
+        t for p, t in zip(stage.parameters, stage.texts, strict=True) if not is_pointer(p) and p.name not in apart
     ]
+    handles = [(p.name, p.type.name, *LIBRARIES[p.type.name]) for p in stage.parameters if p.name in stage.handles]
     stream = stage.stream or "0"
 
     def kernel(name: str, use: str) -> str:
@@ -75,6 +77,7 @@ def caller_of(stage: Stage) -> str:
         ),
         *(f"cudaMalloc(&{name}, stitchcuda_bytes);" for name in device),
         *(f"cudaMallocHost(&{name}, stitchcuda_bytes);" for name in kinds if name in on_host),
+        *(f"{kind} {name}; {make}(&{name}); {bind}({name}, {stream});" for name, kind, make, bind, _ in handles),
         "for (int stitchcuda_k = 0; stitchcuda_k < 2; ++stitchcuda_k) {",
         *(f"{name}[0] = {name}[0] + 1;" for name in kinds if name in on_host),
         launch.format(_FILLS),
@@ -84,6 +87,7 @@ def caller_of(stage: Stage) -> str:
         "}",
         launch.format(_FILLS),
         f"cudaStreamSynchronize({stream});",
+        *(f"{end}({name});" for name, _, _, _, end in handles),
         *(f"cudaFree({name});" for name in device),
         *(f"cudaFreeHost({name});" for name in kinds if name in on_host),
         *([f"cudaStreamDestroy({stream});"] if stage.stream else []),

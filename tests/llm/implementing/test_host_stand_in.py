@@ -35,7 +35,13 @@ extern "C" void fill(double *z);
 static void fill_cpu(double *z) { z[0] = 1; }
 namespace { // stitchcuda: implement reference=::fill_cpu
 void hidden(double *const z, cudaStream_t stream); }
+typedef struct cublasContext *cublasHandle_t;
+void blas_cpu(const float *x, float *y) { y[0] = x[0]; }
+// stitchcuda: implement reference=blas_cpu host=y[1],x
+void blas(cublasHandle_t handle, const float *x, float *y, cudaStream_t stream);
 int main() {
+    float one = 1, other;
+    blas(nullptr, &one, &other, nullptr);
     double z = 0; float y[7] = {}; unsigned short counts = 0;
     ::fill(&z);
     hidden(&z, 0);

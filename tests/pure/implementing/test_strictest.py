@@ -174,3 +174,28 @@ def test_whatever_else_changed_is_seen() -> None:
     found = fits.gate(before, analysed({"main.cu": after}), stage, RIGHT.encode())
     assert found.state is GateState.FAILED and "more than the definition of the host stage" in found.reason
     assert HEAD in RIGHT
+
+
+SCALED = """\
+    const float two = 2;
+    cublasScopy(blas, n, x, 1, y, 1);
+    cublasSscal(blas, n, &two, y, 1);
+    cudaMemcpyAsync(total, y, sizeof(float), cudaMemcpyDeviceToHost, stream);
+    cudaStreamSynchronize(stream);
+"""
+
+
+def test_a_handle_is_bound_to_the_stream_by_its_callers() -> None:
+    text = program(
+        stage=STAGE.replace("(int n", "(cublasHandle_t blas, int n"),
+        main=MAIN.replace("scale(4096", "scale(blas, 4096"),
+    ).replace("int main() {", "int main() {\n    cublasHandle_t blas;\n    cublasCreate(&blas);")
+    stage = stage_of(text)
+    assert (stage.handles, stage.inputs) == (("blas",), ("n", "x"))
+    assert [p.name for p in stage.given] == ["n", "x", "y", "total"]
+    head = HEAD.replace("(int n", "(cublasHandle_t blas, int n")
+    assert gate(head + SCALED + "}", text).state is GateState.PASSED
+    other = gate(head + SCALED.replace("    const", "    cublasSetStream(blas, 0);\n    const") + "}", text)
+    assert other.state is GateState.FAILED and "on the default stream" in other.reason
+    early = gate(head + SCALED.replace(WAITED, "") + "}", text)
+    assert early.state is GateState.FAILED and "the host reads" in early.reason
