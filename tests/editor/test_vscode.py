@@ -126,18 +126,18 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
     window.run("settings", values={"stitchcuda.confirmEdits": True})
     try:
         job = window.run("job", command="stitchcuda.stitch", given=[_opened(window, main)], wait=False)
-        window.do("wait", selector=".refactor-preview .monaco-list-row", text="cudaDeviceSynchronize")
+        window.do("wait", selector=".bulk-edit-panel .monaco-list-row", text="cudaDeviceSynchronize")
         window.picture("refactor-preview")
         assert window.run("texts")["main.cu"] == {"text": small_program.MAIN, "dirty": False}
         while unticked := window.do(
-            "count", selector=".refactor-preview .monaco-list-row .monaco-checkbox:not(.checked)"
+            "count", selector=".bulk-edit-panel .monaco-list-row .monaco-checkbox:not(.checked)"
         ):
-            window.do("click", selector=".refactor-preview .monaco-list-row .monaco-checkbox:not(.checked)")
+            window.do("click", selector=".bulk-edit-panel .monaco-list-row .monaco-checkbox:not(.checked)")
             assert (
-                window.do("count", selector=".refactor-preview .monaco-list-row .monaco-checkbox:not(.checked)")
+                window.do("count", selector=".bulk-edit-panel .monaco-list-row .monaco-checkbox:not(.checked)")
                 < unticked
             )
-        window.do("click", selector=".refactor-preview .monaco-button", text="Apply")
+        window.do("click", selector=".bulk-edit-panel .monaco-button", text="Apply")
         assert window.run("job", job=job["id"])["state"] == "done"
         assert "cudaDeviceSynchronize" not in window.run("texts")["main.cu"]["text"]
     finally:

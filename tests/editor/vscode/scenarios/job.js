@@ -3,6 +3,7 @@
 const { until } = require("./waiting");
 
 exports.run = async (vscode, { command, given, job, wait = true, seconds = 90 }) => {
+  await until("the server", async () => ((await vscode.commands.getCommands()).includes("stitchcuda.status") ? true : undefined));
   const id = job ?? (await vscode.commands.executeCommand(command, ...given)).job;
   if (!wait) {
     return { id };
