@@ -19,10 +19,10 @@ from stitchcuda.agent.implementing.assumed import assumed_texts
 from stitchcuda.agent.implementing.blame import with_callers_own
 from stitchcuda.agent.implementing.implement import DECLARED
 from stitchcuda.agent.implementing.marker import MarkerError
-from stitchcuda.agent.implementing.memory import memory_of
+from stitchcuda.agent.implementing.memory import NewShapes, memory_of
 from stitchcuda.agent.implementing.reference import MOST_STAGES, Written, files_of, reference_texts
 from stitchcuda.agent.implementing.stages import Stage, find_stages
-from stitchcuda.agent.implementing.traces import as_launches
+from stitchcuda.agent.implementing.traces import as_launches, done_inside
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract, Tolerance
 from stitchcuda.analysis.index.index import Analysis
@@ -33,7 +33,7 @@ from stitchcuda.gpu_validate.hub import BaselineMeasured, Hub, HubOptions, Progr
 from stitchcuda.gpu_validate.primary import primary_of
 from stitchcuda.gpu_validate.processes import Ended
 from stitchcuda.gpu_validate.tools import Builds, Tools
-from stitchcuda.gpu_validate.trace.model import Trace
+from stitchcuda.gpu_validate.trace.model import Call, Trace
 from stitchcuda.gpu_validate.trace.session import TraceRequest
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState, Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
@@ -198,6 +198,7 @@ class _Wares:
         self.placed: str = ""
         self.definition = b""
         self.said = ""
+        self.inside: tuple[Call, ...] = ()  # what the host stage did in the last full run of a version that defines it
 
     def with_stand_ins(self, version: Version, stages: Sequence[Stage], written: Written | None = None) -> Version:
         """The version to build and run."""
@@ -229,7 +230,7 @@ class _Wares:
             structure=self._structure,
             order=self._order,
             builder=self._builder,
-            memory=memory_of(self._tools.memory, self._kernels),
+            memory=memory_of(self._tools.memory, self._kernels, self._shapes),
             run_traced=self._run_traced,
         )
 
@@ -238,6 +239,12 @@ class _Wares:
         if self.stage.is_kernel:
             return (self.stage.name,)
         return tuple(f.name for f in cuda.lower_module("", self.definition).functions if f.space == "global")
+
+    def _shapes(self, known: NewShapes) -> NewShapes:
+        """What a host stage launches shows in no trace any more: all of it counts as launched otherwise."""
+        if known is None or any("GraphLaunch" in call.api for call in self.inside):
+            return None
+        return known | {call.kernel for call in self.inside if call.kernel}
 
     def _structure(self, before: Analysis, after: Analysis) -> GateResult:
         return self._tools.structure(with_callers_own(before, after, self.stage), after)
@@ -265,6 +272,8 @@ class _Wares:
             return ended, trace
         operations = request.mode == "full" or request.operations
         hosts, written = marked.hosts, marked.written
+        if written >= 0 and request.mode == "full":
+            self.inside = done_inside(trace, len(marked.names), written)
         return ended, as_launches(trace, marked.names, operations=operations, hosts=hosts, written=written)
 
 

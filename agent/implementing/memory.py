@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeAlias
 
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.gpu_validate.building.model import Built
@@ -21,8 +22,16 @@ from stitchcuda.gpu_validate.verdict import GateResult, GateState
 ALONE = "initcheck"
 
 
-def memory_of(inner: MemoryGate, kernels: Callable[[], Collection[str]]) -> MemoryGate:
-    """The gate for versions that define those kernels: the stage's own."""
+NewShapes: TypeAlias = frozenset[str] | None
+
+
+def memory_of(
+    inner: MemoryGate,
+    kernels: Callable[[], Collection[str]],
+    shapes: Callable[[NewShapes], NewShapes] = lambda known: known,
+) -> MemoryGate:
+    """The gate for versions that define those kernels: the stage's own. `shapes` adds the kernels that it launches to those that were
+    seen to be launched otherwise."""
 
     def memory(
         builder: Builds,
@@ -44,7 +53,7 @@ def memory_of(inner: MemoryGate, kernels: Callable[[], Collection[str]]) -> Memo
                 project,
                 wanted,
                 case,
-                new_shapes,
+                shapes(new_shapes),
                 scratch=scratch,
                 cancelled=cancelled,
             )

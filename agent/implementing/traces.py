@@ -65,6 +65,13 @@ def as_launches(
     )
 
 
+def done_inside(trace: Trace, stages: int, written: int) -> tuple[Call, ...]:
+    """The calls of the host stage that the version defines; `stages` are as many as have marks."""
+    calls = sorted(trace.calls, key=lambda c: c.index)
+    spans = (span for span in _spans(calls, stages) if span.number == written)
+    return tuple(calls[place] for span in spans for place in span.places)
+
+
 def _spans(calls: Sequence[Call], stages: int) -> Iterator[_Span]:
     open_spans: dict[int, tuple[int, list[int]]] = {}  # by thread
     for place, call in enumerate(calls):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +20,10 @@ from stitchcuda.agent.versions import edited
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.gpu_validate.hub import HubOptions
+from stitchcuda.gpu_validate.tools import Tools
 from stitchcuda.gpu_validate.trace.model import Call, CallSite, DeviceOp, HostRead, Trace
 from stitchcuda.gpu_validate.trace.session import TraceRequest
-from stitchcuda.gpu_validate.verdict import GateState, Verdict, VerdictState
+from stitchcuda.gpu_validate.verdict import GateResult, GateState, Verdict, VerdictState
 from stitchcuda.gpu_validate.version import Version
 
 from tests.llm.implementing.test_bench import MILLI, Machine
@@ -44,6 +45,15 @@ SHOWN = (
 @dataclass
 class HostMachine(Machine):
     """What `scale` does in both versions."""
+
+    new_shapes: list[frozenset[str] | None] = field(default_factory=list)
+
+    def tools(self) -> Tools:
+        def memory(*given: Any, **_: Any) -> GateResult:
+            self.new_shapes.append(given[6])
+            return GateResult("G4", GateState.PASSED, "", {"tools": {"memcheck": {}}})
+
+        return replace(super().tools(), memory=memory)
 
     def _trace(self, stands: bool, milliseconds: int, printed: str, request: TraceRequest) -> Trace:
         calls: list[Call] = []
@@ -128,6 +138,12 @@ def test_a_right_stage_is_accepted_whatever_it_launches_and_copies(machine: Host
     assert verdict.speedup["cuda_span"].low > 2
     built = [text for text in machine.texts.values() if b"stitchcuda_span" in text]
     assert len(built) == 1 and b"#define scale stitchcuda_own_scale" in built[0]
+
+
+def test_compute_sanitizer_looks_at_all_that_it_launches(machine: HostMachine) -> None:
+    """Also at kernels of the program that it launches in a new shape: a trace shows it as one operation."""
+    judged(machine, RIGHT)
+    assert machine.new_shapes and all(shapes == frozenset({"doubled", "added"}) for shapes in machine.new_shapes)
 
 
 def test_the_sources_are_read_as_the_user_has_them(machine: HostMachine) -> None:
