@@ -55,7 +55,8 @@ def _count(number: int, one: str, many: str) -> str:
 
 
 def _show_graph(ls: StitchServer, uri: str, function: str) -> t.Command:
-    # Our extension shows the graph in a view of its own; elsewhere the server opens it as a text file.
+    # Our extensions show the graph in views of their own; elsewhere the server opens the page, or a text where no page can be opened.
     if ls.client_shows_graph:
         return t.Command(title="Show graph", command="stitchcuda.showGraph", arguments=[uri, function])
-    return t.Command(title="Show graph", command="stitchcuda.graphText", arguments=[uri, function, "text", True])
+    form = "html" if get_capability(ls.client_capabilities, "window.show_document.support") else "text"
+    return t.Command(title="Show graph", command="stitchcuda.graphText", arguments=[uri, function, form, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -47,10 +48,12 @@ async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
         return file
 
     file = await asyncio.to_thread(write)
+    opened = False
     if get_capability(ls.client_capabilities, "window.show_document.support"):
         shown = t.ShowDocumentParams(uri=file.as_uri(), external=form == "html", take_focus=True)
-        await ls.window_show_document_async(shown)
-    else:
+        answer = await ls.window_show_document_async(shown)
+        opened = answer.success
+    if not opened:  # a page for a browser where there is none, say
         message = f"The execution graph is in {file}"
         ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=message))
 
@@ -60,6 +63,8 @@ def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
     return {
         "version": ls.version,
         "documents": len(ls.documents.all()),
+        # What the server takes for the text of each document: a client can hold its own against it.
+        "texts": {d.uri: {"version": d.version, "sha256": sha256(d.encoded).hexdigest()} for d in ls.documents.all()},
         "channel": "pull" if ls.channel.pulls else "push",
         "encoding": ls.documents.encoding,
         "jobs": ls.jobs.describe(),
