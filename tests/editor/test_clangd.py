@@ -103,7 +103,10 @@ def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
             server,
         )
         editor.open(source)
-        sources = lambda: {str(d["source"]) for d in editor.findings()}
+
+        def sources() -> set[str]:
+            return {str(d["source"]) for d in editor.findings()}
+
         editor.wait_until(lambda: sources() == {"clang", "stitchcuda"} or None, f"findings of both, last {sources()},")
         findings = editor.findings()
         # each its own, nothing twice

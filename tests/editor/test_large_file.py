@@ -68,7 +68,10 @@ def test_a6_twenty_thousand_lines(tmp_path: Path) -> None:
         tmp_path, settings={"diagnosticsDelay": 200, "select": ["stream-race-raw", "stream-race-waw"]}
     ) as editor:
         editor.open(source)
-        places = lambda: sorted({d["lnum"] for d in editor.findings() if d["source"] == "stitchcuda"})
+
+        def places() -> list[int]:
+            return sorted({d["lnum"] for d in editor.findings() if d["source"] == "stitchcuda"})
+
         editor.wait_until(lambda: places() == raced or None, "the findings", SECONDS)
 
         # A timer that is late says how long Neovim was busy with something else.
