@@ -14,11 +14,12 @@ from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.findings.waits import last_name
 from stitchcuda.analysis.order.alias import alias, overlap, within
-from stitchcuda.analysis.order.symbolic import at_least
+from stitchcuda.analysis.order.symbolic import Poly, at_least
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Op, Range, Shape, Timeline
 from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Program, Site
 from stitchcuda.analysis.proof.correspond import Correspondence
+from stitchcuda.analysis.proof.coverage import covers, reads_behind, written
 from stitchcuda.analysis.proof.device_code import DeviceChange
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.matching import MOVING, Pairing, key_of, pair, show, where
@@ -54,6 +55,7 @@ class Grouped:
     speaks: Callable[[Op], bool] = lambda _: True
     failed: list[ProofFinding] = field(default_factory=list)
     unknown: list[ProofFinding] = field(default_factory=list)
+    told: list[ProofFinding] = field(default_factory=list)
 
 
 def grouped(
@@ -371,15 +373,49 @@ class _Obligations:
                 image, name = self.image(access.buffer), self._old.buffers[access.buffer].name
                 met = [a for a in writes.get(image, ()) if overlap(a.range, access.range) is not False]
                 enough = any(a.certainty is Certainty.MUST or access.certainty is Certainty.MAY for a in met)
-                if enough and not _misses_an_end(access.range, met):
-                    continue
                 read = self._read_outside(group, access.buffer)
                 if read is False:
+                    continue
+                if enough and not _misses_an_end(access.range, met):
+                    self._full(group, op, access, new)
                     continue
                 some, sure = bool(met), access.certainty is Certainty.MUST
                 how = "may leave" if some or image is None else "leaves"
                 what = f"`{new[-1].kernel}` {how} `{name}` unwritten, which `{op.kernel}` wrote and others read"
                 self._say(new[-1], what, failed=not some and image is not None and read is True and sure)
+
+    def _full(self, group: Group, op: Op, access: Access, new: list[Op]) -> None:
+        """Whether the new launches write all that `op` wrote of a buffer: told when that is not shown, since results show it."""
+        image, name = self.image(access.buffer), self._old.buffers[access.buffer].name
+        parts = [
+            written(self._both.after.program, o, a)
+            for o in new
+            for a in o.accesses
+            if a.buffer == image and a.mode in _WRITES
+        ]
+        if covers([p for p in parts if p], access.range):
+            return
+        before, ends = written(self._both.before.program, op, access), [p.most for p in parts if p]
+        misses = before is not None and all(parts) and all(at_least(end, before.end) is False for end in ends)
+        if misses and self._read_behind(group, access.buffer, ends):
+            what = f"`{new[-1].kernel}` leaves the end of `{name}` unwritten, which `{op.kernel}` wrote and others read"
+            self._say(new[-1], what, failed=True)
+            return
+        what = (
+            f"coverage of `{name}` is not shown: whether all that `{op.kernel}` wrote is written is left to the results"
+        )
+        self._found.told.append(where(self._both, new[-1], what))
+
+    def _read_behind(self, group: Group, buffer: int, ends: list[Poly]) -> bool:
+        """Whether something surely reads, behind all of the ends, what the group left there: nothing else writes it after the group."""
+        line, held = self._old, self._old.buffers[buffer]
+        later = [o for o in line.ops if o.id not in group.old and line.earlier[o.id] >> group.old[-1] & 1]
+        for o in later:
+            for a in o.accesses:
+                again = a.mode in _WRITES and o.kind not in MOVING
+                if again and alias(line.buffers[a.buffer], held) is not False:
+                    return False
+        return any(a.buffer == buffer and reads_behind(a, ends) for o in later if o.certain for a in o.accesses)
 
     def _is_scratch(self, buffer: int) -> bool:
         """Device memory that the original does not use, and the changed version for its new launches alone."""

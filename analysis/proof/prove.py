@@ -213,6 +213,7 @@ def compare_entry(
         account.groups += told(both, old, new, groups.groups)
         account.failed += groups.failed
         account.unknown += groups.unknown
+        account.told += groups.told
         if groups.failed or groups.unknown:
             return
         as_one = folded(old, new, groups)

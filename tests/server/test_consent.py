@@ -80,7 +80,7 @@ async def stitched(editor: Editor, *more: str) -> Any:
 
 def reports(editor: Editor) -> list[str]:
     """What the progress of the jobs says."""
-    values = [value for reports in editor.client.progress_reports.values() for value in reports]
+    values: list[Any] = [value for reports in editor.client.progress_reports.values() for value in reports]
     return [value.message for value in values if isinstance(value, t.WorkDoneProgressReport) and value.message]
 
 
