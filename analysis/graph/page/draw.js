@@ -95,10 +95,22 @@ class Drawing {
     return found;
   }
 
-  seen(row) {
+  // The boxes of a row that are seen, each pixel once: what is within the same pixel as the box before it is passed over.
+  *seen(row) {
     const list = this.layout.byRow[row];
-    if (!this.layout.measured || this.layout.laneHeights[row] < 2 * MEASURED - 6) return this.visible(list, (b) => b.x, (b) => b.x + b.width);
-    return list.filter((b) => b.x + b.width >= this.view.x && b.x <= this.to); // rows of one lane overlap
+    if (this.layout.overlapping[row]) {
+      for (const item of list) if (item.x + item.width >= this.view.x && item.x <= this.to) yield item;
+      return;
+    }
+    const pixel = 1 / this.view.scale;
+    let k = lowest(list, (item) => item.x + item.width >= this.view.x);
+    while (k < list.length && list[k].x <= this.to) {
+      const item = list[k];
+      yield item;
+      const end = Math.max(item.x + item.width, this.view.x + Math.ceil((item.x - this.view.x) / pixel) * pixel);
+      k += 1;
+      if (k < list.length && list[k].x + list[k].width <= end) k = Math.max(k, lowest(list, (other) => other.x + other.width > end));
+    }
   }
 
   lines() {
@@ -138,29 +150,39 @@ class Drawing {
   }
 
   boxes() {
-    const { state, view, layout } = this;
+    const { view, layout } = this;
     const few = new Map();
-    layout.byRow.forEach((row, k) => {
-      let end = -1;
-      let last = "";
-      for (const item of this.seen(k)) {
+    const slim = (item, width, quiet) => {
+      const x = this.X(item.x);
+      if (x + width < this.label) return;
+      const key = `${lookOf(item)}${quiet ? " faint" : ""}`;
+      const wide = Math.max(1, width - (layout.measured ? 0 : 0.6));
+      const found = few.get(key) || [];
+      found.push(`M${round(x)} ${round(this.Y(item.y))}h${round(wide)}v${item.height}h${-round(wide)}z`);
+      few.set(key, found);
+    };
+    this.drawn = [];
+    layout.byRow.forEach((_, row) => {
+      for (const item of this.seen(row)) {
         const width = item.width * view.scale;
-        const look = lookOf(item);
         const quiet = this.quiet(item);
-        if (width >= SLIM) {
-          this.box(item, width, look, quiet);
-          continue;
+        if (width < SLIM) slim(item, width, quiet);
+        else {
+          this.box(item, width, lookOf(item), quiet);
+          this.drawn.push(item);
         }
-        const x = this.X(item.x);
-        const key = `${look}${quiet ? " faint" : ""}`;
-        if (x + width < this.label || (x + width <= end && key === last && !item.level)) continue; // on the same pixel as the one before
-        const wide = Math.max(1, width - (layout.measured ? 0 : 0.6));
-        few.set(key, `${few.get(key) || ""}M${round(x)} ${round(this.Y(item.y))}h${round(wide)}v${item.height}h${-round(wide)}z`);
-        end = Math.max(end, Math.floor(x) + 1);
-        last = key;
       }
     });
-    for (const [key, d] of few) element(this.svg, "path", { class: `few ${key}`, d });
+    for (const item of this.chosen()) if (item.width * view.scale < SLIM) slim(item, item.width * view.scale, false);
+    for (const [key, parts] of few) element(this.svg, "path", { class: `few ${key}`, d: parts.join("") });
+  }
+
+  // The boxes of the operation that is chosen that are seen.
+  chosen() {
+    const { state, layout } = this;
+    if (state.selected < 0) return [];
+    const all = layout.measured ? layout.spansOf.get(state.selected) || [] : [layout.itemOf.get(state.selected)].filter(Boolean);
+    return all.filter((item) => item.x + item.width >= this.view.x && item.x <= this.to);
   }
 
   quiet(item) {
@@ -254,27 +276,21 @@ class Drawing {
 
   // Rings around what the selection is about, and badges.
   emphasis() {
-    const { state, layout } = this;
-    layout.byRow.forEach((_, row) => {
-      for (const item of this.seen(row)) {
-        const width = item.width * this.view.scale;
-        const ring = this.ringOf(item);
-        if (ring && (width >= SLIM || item.index === state.selected)) {
-          const wide = Math.max(width, 3);
-          element(this.svg, "rect", { class: `ring ${ring}`, x: round(this.X(item.x) - 2), y: round(this.Y(item.y) - 2), width: round(wide + 4), height: item.height + 4 });
-        }
-        if (!item.node || width < 14) continue;
-        const right = this.X(item.x + item.width);
-        let at = right - 4;
-        const worst = state.side.worst(item.index);
-        const status = state.side.status[item.index];
-        if (status && state.marks) {
-          this.badge(at, this.Y(item.y), status, { added: "+", gone: "\u2212", changed: "~" }[status]);
-          at -= 15;
-        }
-        if (worst) this.badge(at, this.Y(item.y), worst, worst === "hint" ? "i" : "!");
+    const { state, view } = this;
+    for (const item of new Set([...this.drawn, ...this.chosen().slice(0, 400)])) {
+      const width = item.width * view.scale;
+      const ring = this.ringOf(item);
+      if (ring) element(this.svg, "rect", { class: `ring ${ring}`, x: round(this.X(item.x) - 2), y: round(this.Y(item.y) - 2), width: round(Math.max(width, 3) + 4), height: item.height + 4 });
+      if (!item.node || width < 14) continue;
+      let at = this.X(item.x + item.width) - 4;
+      const worst = state.side.worst(item.index);
+      const status = state.side.status[item.index];
+      if (status && state.marks) {
+        this.badge(at, this.Y(item.y), status, { added: "+", gone: "\u2212", changed: "~" }[status]);
+        at -= 15;
       }
-    });
+      if (worst) this.badge(at, this.Y(item.y), worst, worst === "hint" ? "i" : "!");
+    }
   }
 
   // How much of the whole is seen, and where.

@@ -81,7 +81,7 @@ function orderLayout(side, shown) {
   for (const line of lines) route(line, gaps, gutterY);
   return {
     items, itemOf, lines, height, tops, lanes, width: x, byRow: rows(items, lanes.length), laneHeights: lanes.map(() => LANE),
-    loops: loopFrames(side, shown, itemOf, top, height), measured: false, begin: 0,
+    loops: loopFrames(side, shown, itemOf, top, height), measured: false, overlapping: lanes.map(() => false),
   };
 }
 

@@ -73,7 +73,7 @@ class Stage {
   changed(told = true) {
     const { view, layout } = this;
     const margin = this.room * 0.5 / view.scale;
-    const first = layout.measured ? Math.min(0, ...layout.byRow.map((row) => (row.length ? row[0].x : 0))) : 0;
+    const first = Math.min(0, ...layout.byRow.map((row) => (row.length ? row[0].x : 0)));
     view.x = Math.min(Math.max(view.x, first - margin), Math.max(first, layout.width - margin));
     view.y = Math.min(Math.max(view.y, 0), Math.max(0, layout.height - this.size.height));
     if (told) this.on.moved(this);
@@ -114,7 +114,7 @@ class Stage {
     for (const [k, row] of this.layout.byRow.entries()) {
       const top = this.layout.tops[k];
       if (y < top || y > top + this.layout.laneHeights[k]) continue;
-      const apart = !row.some((item) => item.level); // else boxes of a lane overlap, and their ends are in no order
+      const apart = !this.layout.overlapping[k];
       for (let at = apart ? Math.max(0, lowest(row, (item) => item.x + item.width >= world - slack) - 1) : 0; at < row.length; at++) {
         const item = row[at];
         if (item.x > world + slack) break;

@@ -47,7 +47,8 @@ function measuredLayout(side, shown) {
     spansOf.get(item.index).push(item);
   }
   return {
-    items, byRow, lanes, tops, laneHeights, spansOf, lines: [], loops: [], height: y + 4, width: Math.max(run.end, 1), begin: 0, measured: true,
+    items, byRow, lanes, tops, laneHeights, spansOf, lines: [], loops: [], height: y + 4, width: Math.max(run.end, 1), measured: true,
+    overlapping: byRow.map((row) => row.some((item) => item.level > 0)), // then the ends of boxes are in no order
     itemOf: new Map([...spansOf].map(([index, found]) => [index, found[found.length - 1]])),
     busy: firstStream < 0 ? null : { top: tops[firstStream] - 38, ...busyOf(device, run.end) },
   };
