@@ -324,11 +324,36 @@ def test_in_a_web_view_sources_open_in_the_editor(browser: Browser, folder: Path
     assert "add<<<" in browser.text("#details h2")
 
 
-def test_a_web_view_gives_the_page_its_state_back(browser: Browser, streams: Path) -> None:
-    browser.open(streams, editor="vscode-light", kept={"scale": "measured", "version": "after", "name": ""})
+def test_a_page_that_replaces_another_goes_on_where_it_was(browser: Browser, streams: Path) -> None:
+    browser.open(streams, editor="vscode-light")
+    browser.do("click", selector="#scale [data-value=measured]")
+    browser.do("click", selector=item("add"))
+    browser.do("press", keys="z")
+    seen = boxes(browser)
+    browser.js("new Promise((done) => setTimeout(done, 300))")
+    kept = browser.js("window.keptState")
+    browser.open(streams, editor="vscode-light", kept=kept)
     assert browser.js("document.querySelector('#scale [aria-checked=true]').dataset.value") == "measured"
-    browser.do("click", selector="#scale [data-value=order]")
-    assert browser.js("window.keptState.scale") == "order"
+    assert "add<<<" in browser.text("#details h2")
+    assert boxes(browser) == seen
+    for broken in ({"views": [None, 3], "selected": {"side": ""}, "scale": 7, "version": "x", "name": 5}, "text", 4):
+        browser.open(streams, editor="vscode-light", kept=broken)
+        assert browser.js("document.querySelector('#scale [aria-checked=true]').dataset.value") == "order"
+
+
+def test_the_cursor_does_not_change_which_way_to_a_line_is_chosen(browser: Browser, folder: Path) -> None:
+    page = written(folder, "vit_alone", str(ROOT / "examples" / "vit"))
+    browser.open(page, editor="vscode-light")
+    nodes = data_of(page)["sides"][0]["nodes"]
+    launches = [n for n in nodes if n["kernel"] == "linear_kernel"]
+    assert len({(n["path"], n["line"]) for n in launches}) < len(launches)
+    browser.do("click", selector=f'#operations li[data-node="{launches[2]["id"]}"]')
+    place = {"command": "reveal", "path": launches[2]["path"], "line": launches[2]["line"]}
+    browser.js(f"window.postMessage({json.dumps(place)})")
+    assert browser.js("document.querySelector('#operations li[aria-selected=true]').dataset.node") == launches[2]["id"]
+    other = next(n for n in nodes if n["kernel"] == "softmax_kernel")
+    browser.js(f"window.postMessage({json.dumps({**place, 'path': other['path'], 'line': other['line']})})")
+    assert "softmax_kernel" in browser.text("#details h2")
 
 
 def test_only_scripts_with_the_nonce_run(browser: Browser, streams: Path) -> None:

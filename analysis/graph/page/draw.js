@@ -333,7 +333,7 @@ class Drawing {
     const busy = this.layout.busy;
     if (busy) {
       const y = this.Y(busy.top);
-      const words = `${percent(busy.share)} busy${busy.twice >= 0.005 ? `, ${percent(busy.twice)} with two` : ""}`;
+      const words = busyWords(busy);
       element(this.svg, "text", { class: "lane-name", x: 14, y: y + 12 }, "device");
       element(this.svg, "text", { class: "small", x: 14, y: y + 24 }, fitted(words, this.label - 22, "small"));
     }
@@ -342,6 +342,8 @@ class Drawing {
 }
 
 const percent = (share) => (share > 0 && share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`);
+
+const busyWords = (busy) => `${percent(busy.share)} busy${busy.twice >= 0.005 ? `, ${percent(busy.twice)} two` : ""}`;
 
 function lookOf(item) {
   if (!item.span) return item.node.look;

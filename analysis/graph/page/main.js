@@ -1,7 +1,12 @@
 // Puts the parts together: what is shown, what is chosen, and the controls.
 const $ = (id) => document.getElementById(id);
 const ALL = "";
-const state = { scale: "order", version: compared ? "both" : "after", name: ALL, ...kept() };
+const last = kept(); // of the page that this one replaces: {scale, version, name, asked, views, selected}
+const state = {
+  scale: last.scale === "measured" ? "measured" : "order",
+  version: ["before", "after", "both"].includes(last.version) ? last.version : compared ? "both" : "after",
+  name: typeof last.name === "string" && last.asked === data.function ? last.name : data.function,
+};
 const stages = sides.map((side) => new Stage(side, {
   select: (_, index, span) => choose(side, index, span),
   open: (_, index) => openSource(side.nodes[index]),
@@ -43,12 +48,47 @@ function rebuild(fit = true) {
   for (const stage of stages) mark(stage, stage.state.selected);
   showChosen();
   controls();
-  keep({ scale: state.scale, version: state.version, name: state.name });
+  remember();
+}
+
+let remembering = 0;
+
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    const { selected } = active.state;
+    const node = selected >= 0 ? active.side.nodes[selected] : null;
+    keep({
+      ...state,
+      asked: data.function,
+      views: stages.map((stage) => ({ ...stage.view, measured: Boolean(stage.layout && stage.layout.measured) })),
+      selected: node ? { side: active.side.name, id: node.id, name: node.name, path: node.path } : null,
+    });
+  }, 150);
+}
+
+// The part that was seen and the operation that was chosen, after an edit of the program or a reload of the page.
+function restore() {
+  for (const [k, view] of (Array.isArray(last.views) ? last.views : []).entries()) {
+    const stage = stages[k];
+    const whole = view && [view.x, view.y, view.scale].every(Number.isFinite) && view.scale > 0;
+    if (stage && stage.layout && whole && view.measured === stage.layout.measured) {
+      stage.view = { x: view.x, y: view.y, scale: view.scale };
+      stage.changed(false);
+    }
+  }
+  const chosen = last.selected;
+  const side = chosen && sides.find((each) => each.name === chosen.side);
+  if (!side) return;
+  const alike = nodesOf(side).filter((node) => node.name === chosen.name && node.path === chosen.path);
+  const node = alike.find((each) => each.id === chosen.id) || (alike.length === 1 ? alike[0] : null);
+  if (node) choose(side, node.index);
 }
 
 // The time of two measured runs is looked at together.
 function follow(stage) {
   if (following) return;
+  remember();
   following = true;
   for (const other of shownStages()) {
     if (other === stage || !other.layout || !stage.layout || !other.layout.measured || !stage.layout.measured) continue;
@@ -98,6 +138,7 @@ function choose(side, index, span = null) {
     else each.changed(false);
   }
   showChosen();
+  remember();
   const node = index >= 0 ? side.nodes[index] : null;
   $("announce").textContent = node ? `${node.name}, ${side.lanes[node.laneIndex].title}, ${placeOf(node)}, after ${stage.state.before.size} operations, before ${stage.state.after.size}, could overlap with ${stage.state.beside.size}` : "Nothing is chosen";
 }
@@ -215,8 +256,10 @@ $("function").addEventListener("change", () => { state.name = $("function").valu
 window.addEventListener("message", (event) => {
   const message = event.data;
   if (!message || message.command !== "reveal") return;
-  const side = active.side;
-  const node = side.nodes.find((n) => n.path === message.path && n.line === message.line);
+  const { side, state: { selected } } = active;
+  const there = (node) => node.path === message.path && node.line === message.line;
+  if (selected >= 0 && there(side.nodes[selected])) return; // one of several ways to the same line
+  const node = nodesOf(side).find(there);
   if (node) choose(side, node.index);
 });
 
@@ -229,8 +272,8 @@ function start() {
   make($("function"), "option", { value: ALL }, "the whole program");
   for (const name of functions) make($("function"), "option", { value: name }, name);
   $("function-field").hidden = functions.length < 2;
-  const wanted = state.name || data.function;
-  state.name = functions.find((name) => name === wanted || name.split("::").pop() === wanted) || ALL;
+  const wanted = state.name;
+  state.name = functions.find((name) => name === wanted) || functions.find((name) => name.split("::").pop() === wanted) || ALL;
   const timed = sides.some((side) => side.measured);
   $("scale").hidden = !timed;
   if (!timed) state.scale = "order";
@@ -238,6 +281,7 @@ function start() {
   if (!compared) state.version = "after";
   followTheme(() => { readFonts(); for (const stage of shownStages()) stage.changed(false); });
   rebuild();
+  restore();
   document.documentElement.dataset.ready = "yes";
 }
 

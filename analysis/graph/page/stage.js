@@ -26,7 +26,7 @@ class Stage {
 
   setLayout(layout) {
     this.layout = layout;
-    const wanted = Math.max(...layout.lanes.map((lane) => Math.max(widthOf(flat(lane.title), "bold"), widthOf(flat(lane.flags), "small"))), layout.busy ? 100 : 0, 60);
+    const wanted = Math.max(...layout.lanes.map((lane) => Math.max(widthOf(flat(lane.title), "bold"), widthOf(flat(lane.flags), "small"))), layout.busy ? widthOf(busyWords(layout.busy), "small") : 0, 60);
     this.wanted = Math.ceil(wanted) + 26;
     this.measure();
   }
