@@ -41,6 +41,11 @@ _OTHER_LAUNCHES_FIX = {
     GateState.FAILED: "write it in the new launches, or keep the launch that wrote it; keep the stream and what stands between",
     GateState.UNTESTED: "keep the host's code as it is but for the launches, in one run of statements on one stream; leave the rest out",
 }
+_WRITTEN = "what is written in place of a declaration does what that says, and its callers may rely on all of it"
+_WRITTEN_FIX = {
+    GateState.FAILED: "keep the definition to what its declaration and the comment above it say",
+    GateState.UNTESTED: "use only calls and addresses that the source shows",
+}
 _NO_GPU = "run it on a machine with an NVIDIA GPU (stitchcuda doctor says what is here)"
 
 
@@ -68,4 +73,6 @@ def primary_of(gates: Sequence[GateResult]) -> Primary | None:
         why, fix = _PRECISION
     if gate.gate == "G1" and gate.evidence.get("declared", {}).get("device") == "any":
         why, fix = _OTHER_LAUNCHES, _OTHER_LAUNCHES_FIX.get(gate.state, fix)
+    if gate.gate == "G1" and gate.evidence.get("stage"):
+        why, fix = _WRITTEN, _WRITTEN_FIX.get(gate.state, fix)
     return Primary(issue, why, fix, *where)

@@ -169,6 +169,8 @@ def test_a_hazard_is_told_before_anything_is_built(machine: HostMachine) -> None
     verdict = judged(machine, RETURNS_EARLY)
     assert verdict.state is VerdictState.REJECTED and states(verdict)["G2"] is GateState.UNTESTED
     assert verdict.primary is not None and "the host reads" in verdict.primary.issue
+    assert verdict.primary.fix == "keep the definition to what its declaration and the comment above it say"
+    assert verdict.primary.path.endswith("main.cu") and verdict.primary.line > LINE
 
 
 @pytest.mark.parametrize("late", [True, False])
