@@ -135,7 +135,7 @@ class Neovim:
 
     def said(self) -> list[str]:
         """Everything that the user was told, by line."""
-        return str(self.nvim.command_output("messages")).split("\n")
+        return [line for line in str(self.nvim.command_output("messages")).split("\n") if line]
 
     def wait_said(self, text: str, seconds: float = SECONDS) -> str:
         return self.wait_until(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stitchcuda.server import sources
 
-from tests.editor.neovim import PLUGIN, Neovim, binary, neovim
+from tests.editor.neovim import PLUGIN, Neovim, binary, environment, neovim
 from tests.server.client import ROOT
 from tests.server.test_session import RACE
 
@@ -22,6 +22,12 @@ def written(folder: Path, name: str, text: str = RACE) -> Path:
     path = folder / name
     path.write_text(text, encoding="utf-8")
     return path
+
+
+def commands() -> set[str]:
+    """The user commands that the plugin makes."""
+    source = (PLUGIN / "lua" / "stitchcuda" / "commands.lua").read_text(encoding="utf-8")
+    return set(re.findall(r'define\("(StitchCuda\w*)"', source))
 
 
 def on_finding(editor: Neovim) -> None:
@@ -163,7 +169,8 @@ def test_status_and_health_say_what_runs(tmp_path: Path) -> None:
     with neovim(tmp_path) as editor:
         editor.open(written(tmp_path, "race.cu"))
         editor.do("StitchCudaStatus")
-        told = editor.wait_said("  command: ")
+        editor.wait_said("  command: ")
+        told = "\n".join(editor.said())
         assert f"in {tmp_path}" in told and "not trusted, nothing is built or run (:StitchCudaTrust)" in told
         editor.do("StitchCudaCancel")
         editor.wait_said("no job is running")
@@ -224,6 +231,7 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
         ("plain.py", "import sys\n", False),
         ("arrays.py", "import cupy\n", True),
         ("kernel.cuh", "\n", True),
+        ("stitchcuda.toml", "", True),
     ],
 )
 def test_it_starts_where_the_server_has_something_to_say(name: str, text: str, attached: bool, tmp_path: Path) -> None:
@@ -260,11 +268,7 @@ def test_the_help_has_a_tag_for_every_command(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, cwd=ROOT)
     assert "Error" not in done.stderr, done.stderr
     tags = {line.split("\t")[0] for line in (folder / "tags").read_text(encoding="utf-8").splitlines()}
-    created = set(
-        re.findall(
-            r'define\("(StitchCuda\w*)"', (PLUGIN / "lua" / "stitchcuda" / "commands.lua").read_text(encoding="utf-8")
-        )
-    )
+    created = commands()
     assert len(created) >= 9 and {f":{name}" for name in created} <= tags
     options = set(
         re.findall(
@@ -273,3 +277,16 @@ def test_the_help_has_a_tag_for_every_command(tmp_path: Path) -> None:
     )
     assert options and {f"stitchcuda-{name}" for name in options} <= tags
     assert max(map(len, help_file.read_text(encoding="utf-8").splitlines())) <= 78
+
+
+def test_the_page_names_every_command_and_its_first_line_installs_the_plugin(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "editors.md").read_text(encoding="utf-8").split("\n## Neovim\n")[1]
+    assert set(re.findall(r"`:(StitchCuda\w*)", page)) == commands()
+    first = re.search(r'^(vim\.opt\.runtimepath:prepend\(".+?"\))', page, re.MULTILINE)
+    assert first is not None
+    init = written(tmp_path, "init.lua", first[1].replace("/path/to/stitchcuda/editors/nvim", str(PLUGIN)) + "\n")
+    source = written(tmp_path, "race.cu")
+    wait = "lua print(vim.wait(30000, function() return #vim.diagnostic.get(0) == 1 end, 50) and vim.fn.exists(':StitchCuda'))"
+    command = [binary(), "--clean", "-u", str(init), "--headless", str(source), "-c", wait, "-c", "qall!"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path))
+    assert done.stderr.strip().split("\n")[-1].strip() == "2", done.stderr
