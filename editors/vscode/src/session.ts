@@ -14,6 +14,7 @@ import type { Server } from "./server";
 const LANGUAGES = ["cuda", "cuda-cpp", "cpp", "c", "python"];
 const CRASHES = 4; // as many in MINUTES, and the server is left alone
 const MINUTES = 3;
+const TOGETHER = 150; // milliseconds
 
 /** `stitchcuda/status` of the server. */
 export interface Status {
@@ -36,6 +37,7 @@ export type State = "stopped" | "missing" | "starting" | "running" | "failed";
 export class Session implements vscode.Disposable {
   private client: LanguageClient | undefined;
   private restarting: Promise<void> = Promise.resolve();
+  private waiting: Promise<void> | undefined; // the restart that has not begun
   private crashes: number[] = [];
   private readonly changed = new vscode.EventEmitter<void>();
   /** Fires when `state` or `status` is another. */
@@ -55,11 +57,19 @@ export class Session implements vscode.Disposable {
     this.changed.dispose();
   }
 
-  /** One restart after the other: two at once would leave a server that nobody stops. */
+  /**
+   * One restart after the other: two at once would leave a server that nobody stops. Reasons that come together, as when trust lets a
+   * setting of the workspace count, make one.
+   */
   restart(): Promise<void> {
     this.crashes = [];
-    this.restarting = this.restarting.then(() => this.stop()).then(() => this.start());
-    return this.restarting;
+    this.waiting ??= this.restarting = this.restarting.then(async () => {
+      await new Promise((resolve) => setTimeout(resolve, this.client ? TOGETHER : 0));
+      this.waiting = undefined;
+      await this.stop();
+      await this.start();
+    });
+    return this.waiting;
   }
 
   /** Stops for good, after a restart that may be on its way. */

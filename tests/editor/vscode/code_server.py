@@ -113,7 +113,8 @@ class Window:
 class CodeServer:
     """Started by `code_server`."""
 
-    def __init__(self, url: str, page: Page, drivers: Path, user_settings: Path):
+    def __init__(self, folder: Path, url: str, page: Page, drivers: Path, user_settings: Path):
+        self.folder = folder
         self._url = url
         self._page = page
         self._drivers = drivers
@@ -161,7 +162,7 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for("code-server", lambda: _answers(f"{url}/healthz"))
-        yield CodeServer(url, page, drivers, user_settings)
+        yield CodeServer(folder, url, page, drivers, user_settings)
     finally:
         page.close()
         process.terminate()
