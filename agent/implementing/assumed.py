@@ -2,7 +2,8 @@
 
 It launches one kernel on its stream, which reads what the parameters give it and writes what is not const; what it reads and writes on
 the host goes over the same stream, and then it waits for that. Where the program relies on more, the hazard is the program's own and
-is not held against a definition. Each body stands on the line of its declaration: lines keep their numbers.
+is not held against a definition. Each body stands on the line of its declaration, or where the definition is to begin in another file:
+lines keep their numbers.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from stitchcuda.agent.implementing.parameters import is_pointer, pointee, writable
-from stitchcuda.agent.implementing.placing import opened
+from stitchcuda.agent.implementing.placing import place_of
 from stitchcuda.agent.implementing.stages import Stage
 
 _MARK = b"\xef\xbb\xbf"
@@ -26,8 +27,8 @@ def assumed_texts(texts: Mapping[str, bytes], stages: Sequence[Stage]) -> dict[s
             at = stage.end + (len(_MARK) if text.startswith(_MARK) else 0)
             made[stage.file] = text[:at] + body + text[at:]
         else:
-            heads, tails = opened(stage, b"\n")
-            made[stage.file] = text + b"\n" + heads + body + b"\n" + tails
+            place = place_of(stage, text)
+            made[stage.file] = text + place.before + body + place.after
     return made
 
 

@@ -22,6 +22,10 @@ class Place:
     before: bytes
     after: bytes
 
+    def line_in(self, text: bytes) -> int:
+        """The line on which what is added begins, counted from 1."""
+        return (text[: self.at] + self.before).count(b"\n") + 1
+
 
 def place_of(stage: Stage, text: bytes) -> Place:
     """`text` is that of `stage.file`, as it is on the disk."""

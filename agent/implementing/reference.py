@@ -163,13 +163,10 @@ def _host_stand_in(stage: Stage, texts: Mapping[str, bytes], number: int) -> _Pu
     text = texts[stage.file]
     place = place_of(stage, text)
     heads, tails = opened(stage, b"\n") if stage.file != stage.path else (b"", b"")
-    line = _declared_at(stage, text)
+    line = place.line_in(text) - heads.count(b"\n")
+    if stage.file == stage.path:
+        line = LineIndex.of(text).line_at(stage.start) + 1
     return _Put(place.at, place.at, heads + stand_in(stage, number).encode() + b"\n" + tails, line)
-
-
-def _declared_at(stage: Stage, text: bytes, shift: int = 0) -> int:
-    """The line of the declaration; where that is in another file, the end of this one. `shift`: bytes that were put before it."""
-    return LineIndex.of(text).line_at(stage.start + shift if stage.file == stage.path else len(text)) + 1
 
 
 def _between_marks(written: Written, text: bytes, number: int) -> _Put:
@@ -177,6 +174,7 @@ def _between_marks(written: Written, text: bytes, number: int) -> _Put:
     here = stage.file == stage.path
     start = text.index(written.definition, stage.end) if here else text.rindex(written.definition)
     lines = LineIndex.of(text)
+    line = lines.line_at(stage.start + len(DONE) if here else start) + 1  # of the declaration, else of the definition
     own = f"stitchcuda_own_{stage.name}"
     status = stage.function.returns.name == STATUS
     called = f"{own}({', '.join(p.name for p in stage.parameters)});"
@@ -194,6 +192,6 @@ def _between_marks(written: Written, text: bytes, number: int) -> _Put:
     code = (
         f"#define {stage.name} {own}\n#line {lines.line_at(start) + 1}\n".encode()
         + written.definition
-        + f"\n#undef {stage.name}\n#line {_declared_at(stage, text, len(DONE))}\n{around}".encode()
+        + f"\n#undef {stage.name}\n#line {line}\n{around}".encode()
     )
     return _Put(start, end, code, lines.line_at(start) + 1)

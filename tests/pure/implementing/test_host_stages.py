@@ -216,6 +216,31 @@ def test_what_it_shows_has_a_type() -> None:
     assert kind is not None and kind.name == "float32"
 
 
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_it_has_one_in_a_file_of_its_own_too(end: str) -> None:
+    header = f"#pragma once\nvoid scale_cpu(int n, const float* x, float* y, float* total);\nnamespace a {{\n{MARK}\n{STAGE}\n}}\n"
+    files = {
+        "s.cuh": header.replace("host=", "in=s.cu host="),
+        "s.cu": f'#include "s.cuh"\n{REFERENCE.rstrip()}{end}',
+        "main.cu": f'#include "s.cuh"\nusing namespace a;\n{MAIN}',
+    }
+    stage, texts = stage_of(files), {path: text.encode() for path, text in files.items()}
+    assumed = {path: text.decode() for path, text in {**texts, **assumed_texts(texts, [stage])}.items()}
+    edits = placing.edits_of(stage, texts["s.cu"], texts["s.cuh"], RIGHT.encode())
+    after = versions.edited(texts, edits)
+    for made in (
+        reference_texts(texts, [stage])["s.cu"].decode(),
+        reference_texts(after, [], Written(stage, RIGHT.encode()))["s.cu"].decode(),
+    ):
+        before, _, rest = made.partition('stitchcuda_stand_in::shown("scale"')
+        assert rest
+        _, _, own = before.rpartition("\n#line ")
+        line = int(own.partition("\n")[0]) + own.count("\n") - 1
+        shown = Call(0, "cudaMemcpyAsync", 0, 1, copy_kind="d2h", bytes=4, sites=(CallSite("s.cu", line, "a::scale"),))
+        (kind,) = element_types(Trace("full", 0, 0, 1, (shown,), (), (HostRead(0, 4, "d"),)), analysed(assumed))
+        assert kind is not None and kind.name == "float32"
+
+
 # -------------------------------------------------------------------------------------------------------------- answers
 
 
