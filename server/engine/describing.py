@@ -13,7 +13,6 @@ from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import (
     Buffer,
     Certainty,
-    Edge,
     Event,
     Memory,
     Mode,
@@ -39,7 +38,7 @@ _MEMORIES = {
 _RELEASES = (ApiKind.FREE, ApiKind.HOST_FREE, ApiKind.UNREGISTER)
 _BITS = 2_000  # ops of a wait that are looked at
 
-Into = Callable[[Timeline, int], Sequence[Edge]]  # the edges that end at an op
+_Ends = dict[int, list[int]]
 Words = Callable[[Op], str]
 
 
@@ -144,7 +143,7 @@ def _event_wait(
             event = timeline.events[record.event].name if record.event is not None else ""
             named = f"event `{event}`" if event else "an event"
             records[f"{named}, recorded on {_stream_name(timeline, record)} ({places.line(record.site, path)})"] = None
-            for source in edges.into(timeline, number):
+            for source in edges.order(timeline, number):
                 before = timeline.ops[source]
                 if before.kind in _WORK and before.stream == record.stream:
                     work[places.told(before, path)] = None
@@ -168,7 +167,7 @@ def _enqueued(path: str, ops: Sequence[tuple[Timeline, Op]], places: Places, edg
             perhaps = "" if access.certainty is Certainty.MUST else "perhaps "
             named = f"{perhaps}`{timeline.buffers[access.buffer].name}`"
             (reads if access.mode is Mode.READ else writes)[named] = None
-        for source in edges.into(timeline, op.id):
+        for source in edges.order(timeline, op.id):
             after[places.told(timeline.ops[source], path)] = None
     size = f", {_bytes(first.bytes)}" if first.bytes is not None else ""
     lines = []
@@ -345,7 +344,7 @@ def _event(
 def _event_words(timeline: Timeline, op: Op, path: str, places: Places, edges: Edges) -> str:
     where = places.line(op.site, path)
     if op.kind is ApiKind.EVENT_RECORD:
-        before = [timeline.ops[k] for k in edges.into(timeline, op.id) if timeline.ops[k].kind in _WORK]
+        before = [timeline.ops[k] for k in edges.order(timeline, op.id) if timeline.ops[k].kind in _WORK]
         work = f" after {_list(dict.fromkeys(places.told(b, path) for b in before), 2)}" if before else ""
         return f"{where}, on {_stream_name(timeline, op)}{work}"
     if op.kind is ApiKind.EVENT_WAIT:
@@ -366,22 +365,26 @@ def _scope(uid: str, path: str, program: Program) -> Place | None:
 
 
 class Edges:
-    """Direct edges of each op, by their ends."""
+    """Direct order edges of each op, by their ends. Values are left out: they take long to find in long timelines."""
 
-    def __init__(self, into: Into) -> None:
-        self._into = into
-        self._out: dict[int, dict[int, list[int]]] = {}
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[_Ends, _Ends]] = {}  # by timeline
 
-    def into(self, timeline: Timeline, op: int) -> list[int]:
-        return [edge.source for edge in self._into(timeline, op)]
+    def order(self, timeline: Timeline, op: int) -> list[int]:
+        """What the op is ordered after, without values."""
+        return self._both(timeline)[0].get(op, [])
 
     def out(self, timeline: Timeline, op: int) -> list[int]:
-        by_source = self._out.get(id(timeline))
-        if by_source is None:
-            by_source = self._out[id(timeline)] = {}
+        return self._both(timeline)[1].get(op, [])
+
+    def _both(self, timeline: Timeline) -> tuple[_Ends, _Ends]:
+        known = self._known.get(id(timeline))
+        if known is None:
+            known = self._known[id(timeline)] = {}, {}
             for edge in timeline.edges:
-                by_source.setdefault(edge.source, []).append(edge.target)
-        return by_source.get(op, [])
+                known[0].setdefault(edge.target, []).append(edge.source)
+                known[1].setdefault(edge.source, []).append(edge.target)
+        return known
 
 
 def _bits(value: int) -> Iterator[int]:

@@ -80,7 +80,7 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
     lines = _Lines(texts, read)
     ops = _ops_by_path(analysis.timelines, wanted)
     into = _Edges()
-    edges = describing.Edges(into.into)
+    edges = describing.Edges()
     places = describing.Places(program, lines.of, op_words)
     return {
         path: FileFacts(
