@@ -13,6 +13,8 @@ from stitchcuda.agent.transform_names import IDS
 from stitchcuda.server.cli.dispatch import main
 
 from tests.editor.neovim import ROOT, Neovim, neovim
+from tests.llm.endpoint import ScriptedEndpoint
+from tests.llm.scenario import nothing_left
 from tests.server import small_program
 
 pytestmark = pytest.mark.editor
@@ -232,20 +234,38 @@ def test_a_rewrite_that_does_not_exist_is_named(tmp_path: Path) -> None:
         assert editor.lua("return vim.fn.getcompletion('StitchCudaRewrite remove-wait sm', 'cmdline')") == ["smooth"]
 
 
-def test_the_server_asks_through_neovims_own_question(tmp_path: Path) -> None:
-    """What a run with a model needs agreement to. Without an endpoint there is nothing to ask, so the request is made here."""
+def test_a_model_is_asked_only_after_a_yes_to_neovims_own_question(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
+    before = "vim.lsp.config('stitchcuda', { init_options = { trusted = true, proposer = 'llm' } })"
+    with ScriptedEndpoint(then=nothing_left()) as endpoint:
+        env = {"STITCHCUDA_LLM_URL": endpoint.url, "STITCHCUDA_LLM_MODEL": "coder"}
+        with neovim(tmp_path, before=before, env=env) as editor:
+            editor.open(program / "main.cu")
+            for answer, told in ((2, "you did not agree"), (None, "the question was dismissed")):
+                editor.lua("_G.answers, _G.asked = { ... }, {}", *([answer] if answer else []))
+                editor.do("StitchCuda")
+                editor.wait_said(f"the model was not asked, and nothing was sent or run: {told}")
+                (question,) = editor.lua("return _G.asked")
+                assert endpoint.url in question and "main.cu, smooth.cu" in question
+            assert not endpoint.all_requests
+            editor.lua("_G.answers = { 1 }")
+            editor.do("StitchCuda")
+            editor.wait_until(lambda: endpoint.all_requests or None, "a request to the model", 60)
+            editor.do("StitchCudaCancel")
+            editor.wait_said("cancelled: Stitch end-to-end")
+
+
+def test_progress_and_the_result_are_shown_in_the_message_area(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
     with neovim(tmp_path) as editor:
-        editor.open(small_program.write(tmp_path) / "main.cu")
-        editor.lua(
-            """
-            _G.answers = { 2 }
-            local client = vim.lsp.get_clients({ name = "stitchcuda" })[1]
-            coroutine.wrap(function()
-              local handler = client.handlers["window/showMessageRequest"] or vim.lsp.handlers["window/showMessageRequest"]
-              local params = { type = 2, message = "Send a.cu?", actions = { { title = "Allow" }, { title = "Not Now" } } }
-              _G.chosen = handler(nil, params, { client_id = client.id, method = "window/showMessageRequest" })
-            end)()
-            """
+        editor.nvim.ui_attach(90, 24, rgb=True)
+        last = (
+            "(function() vim.cmd.redraw() local t = {} for c = 1, vim.o.columns do t[c] = vim.fn.screenstring(vim.o.lines, c) end"
+            " local line = table.concat(t) return line:find(..., 1, true) and line end)()"
         )
-        assert editor.wait_for("_G.chosen") == {"title": "Not Now"}
-        assert any("Send a.cu?" in prompt for prompt in editor.lua("return _G.asked"))
+        editor.open(program / "main.cu")
+        editor.do("StitchCuda")
+        editor.wait_for(last.replace("...", "'Stitch end-to-end: program'"))
+        shown = editor.wait_for(last.replace("...", "'not validated'"))
+        assert shown.startswith("stitchcuda: program: not validated: ") and shown.rstrip().endswith("...")
+        assert any(len(line) > 90 and "not validated" in line for line in editor.said()), "the whole of it is kept"

@@ -129,6 +129,36 @@ def test_the_graph_is_a_buffer_that_leads_to_the_source(tmp_path: Path) -> None:
         assert editor.lua("return vim.fn.getcompletion('StitchCudaGraph ma', 'cmdline')") == ["main"]
 
 
+def test_the_page_of_the_graph_opens_in_the_browser_or_its_file_is_named(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.lua("vim.ui.open = function(file) _G.opened = file return vim.system({ 'true' }) end")
+        editor.do("StitchCudaGraph! main")
+        page = Path(editor.wait_for("_G.opened")).read_text(encoding="utf-8")
+        assert page.lower().startswith("<!doctype html>") and "consume" in page
+        editor.lua("vim.ui.open = function() return nil, 'no opener' end")
+        editor.do("StitchCudaGraph!")
+        told = editor.wait_said("no browser could be opened; the page is ")
+        assert Path(told.split("the page is ")[1]).suffix == ".html"
+
+
+def test_only_a_server_that_the_plugin_finds_is_told_the_process(tmp_path: Path) -> None:
+    """A command of the user's own may lead to another machine, where the number means something else."""
+    told = """
+    local params = { processId = 1 }
+    require("stitchcuda.server").before_init(params, { root_dir = "/" })
+    return params.processId == 1
+    """
+    with neovim(tmp_path) as editor:
+        assert editor.lua(told)
+        editor.lua("require('stitchcuda').setup({ server = { 'true', 'lsp' } })")
+        assert not editor.lua(told)
+        editor.lua(
+            "require('stitchcuda').setup({ server = 'stitchcuda' }) vim.lsp.config('stitchcuda', { cmd = { 'true' } })"
+        )
+        assert not editor.lua(told)
+
+
 def test_a_lens_shows_the_graph_in_a_buffer(tmp_path: Path) -> None:
     with neovim(tmp_path) as editor:
         editor.open(written(tmp_path, "race.cu"))

@@ -3,6 +3,8 @@ local M = {}
 
 local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO, vim.log.levels.DEBUG } -- by MessageType
 local AGAIN = 200 -- milliseconds until a message is tried again that must wait for the command line
+local STAYS = 5000 -- milliseconds in which progress does not take a message's place
+local shown_at
 
 -- Whether messages go where Neovim puts them; plugins with windows of their own need no help.
 local function is_default(notify) return debug.getinfo(notify, "S").source:find("vim/_[%a/]*editor.lua", 1) ~= nil end
@@ -16,16 +18,18 @@ function M.echo(text)
   vim.api.nvim_echo({ { text } }, false, {})
 end
 
--- Whether the user is typing where messages are shown.
-function M.is_taken()
+local function is_typed_in()
   local mode = vim.api.nvim_get_mode()
   return mode.blocking or mode.mode:match("^[cr]") ~= nil
 end
 
+-- Whether the place for messages is needed by something else than progress.
+function M.is_taken() return is_typed_in() or (shown_at ~= nil and vim.uv.now() - shown_at < STAYS) end
+
 local function show(text, level)
   if not is_default(vim.notify) or vim.fn.exists("+messagesopt") == 0 then
     return vim.notify(text, level)
-  elseif M.is_taken() then
+  elseif is_typed_in() then
     return vim.defer_fn(function() show(text, level) end, AGAIN)
   end
   local options = vim.o.messagesopt
@@ -37,6 +41,7 @@ local function show(text, level)
     error(failed, 0)
   end
   M.echo(text)
+  shown_at = vim.uv.now()
 end
 
 -- Shows a text, the whole of it in :messages. `level` is one of vim.log.levels. Later, since an error message would end the command or
