@@ -40,6 +40,7 @@ from stitchcuda.server.features import (
     program_jobs,
     project_settings,
     rewrite,
+    run_graph,
     status,
     stitch,
     sync,
@@ -233,6 +234,7 @@ FEATURES = (
 
 COMMANDS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("stitchcuda.graphText", commands.graph_text),
+    ("stitchcuda.runGraph", run_graph.run_graph),
     ("stitchcuda.stitch", stitch.stitch),
     ("stitchcuda.rewrite", rewrite.rewrite),
     (fix_all.COMMAND, fix_all.fix_all),

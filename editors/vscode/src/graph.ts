@@ -40,10 +40,25 @@ export class GraphViews implements vscode.Disposable {
       void vscode.window.showInformationMessage("stitchcuda: there is no device work in this file, and so no execution graph.");
       return;
     }
-    const known = this.views.get(uri);
-    const view = known ?? new GraphView(uri, (next) => this.page(uri, next), () => this.views.delete(uri));
+    const title = `Execution graph: ${nameOf(uri)}`;
+    const view = this.views.get(uri) ?? new GraphView(title, (next) => this.page(uri, next), () => this.views.delete(uri));
     this.views.set(uri, view);
     view.show(page, name);
+  }
+
+  /** The versions before and after the newest run of *Stitch* on the program of the active file. They stay what they are. */
+  async showChange(): Promise<void> {
+    const uri = vscode.window.activeTextEditor?.document.uri.toString();
+    if (uri === undefined) {
+      void vscode.window.showInformationMessage("stitchcuda: open a file of the stitched program first.");
+      return;
+    }
+    try {
+      const page = await this.session.command("stitchcuda.runGraph", uri);
+      new GraphView(`Before and after: ${nameOf(uri)}`, async () => undefined, () => undefined).show(`${page}`, "");
+    } catch (error) {
+      void vscode.window.showInformationMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
+    }
   }
 
   private async page(uri: string, name: string): Promise<string | undefined> {
@@ -64,6 +79,10 @@ export class GraphViews implements vscode.Disposable {
   }
 }
 
+function nameOf(uri: string): string {
+  return path.posix.basename(vscode.Uri.parse(uri).path);
+}
+
 class GraphView {
   private readonly panel: vscode.WebviewPanel;
   private name = "";
@@ -72,11 +91,10 @@ class GraphView {
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    uri: string,
+    title: string,
     private readonly page: (name: string) => Promise<string | undefined>,
     closed: () => void,
   ) {
-    const title = `Execution graph: ${path.posix.basename(vscode.Uri.parse(uri).path)}`;
     const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
     this.panel = vscode.window.createWebviewPanel("stitchcuda.graph", title, place, { enableScripts: true, localResourceRoots: [] });
     this.panel.webview.onDidReceiveMessage((message: unknown) => this.open(message));

@@ -45,8 +45,8 @@ export class Installation {
     }
     const agree = "Install";
     const detail =
-      `A Python environment is made in ${this.folder} with ${python}, and pip installs ${source} into it, ` +
-      "with what it depends on from the package index that pip is set to. Nothing else is changed.";
+      `A Python environment is made in ${this.folder} with ${python}. pip installs ${source === this.wheel() ? `version ${this.version} of stitchcuda, which comes with the extension,` : source} ` +
+      "into it, with what it depends on from the package index that pip is set to. Nothing else is changed.";
     if ((await vscode.window.showInformationMessage("Install the stitchcuda server?", { modal: true, detail }, agree)) !== agree) {
       return;
     }
