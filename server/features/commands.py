@@ -58,8 +58,9 @@ async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
         ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=message))
 
 
-def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
+async def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
     """What the server is doing, and why an action is not available."""
+    reasons = {"validate": why_not_run(ls), "model": await _why_no_model(ls)}
     return {
         "version": ls.version,
         "documents": len(ls.documents.all()),
@@ -70,8 +71,28 @@ def status(ls: StitchServer, *arguments: Any) -> dict[str, Any]:
         "jobs": ls.jobs.describe(),
         "analysis": ls.analyses.describe(),
         "trusted": ls.trusted,
-        "unavailable": {"validate": reason} if (reason := why_not_run(ls)) else {},
+        "unavailable": {what: why for what, why in reasons.items() if why},
     }
+
+
+async def _why_no_model(ls: StitchServer) -> str:
+    """Why no model would be asked although the settings say so; "" when one would be, or is not wanted."""
+    if ls.settings.proposer == "rules":
+        return ""
+    if not ls.trusted:
+        return "the workspace is not trusted, so nothing of it is sent to a model"
+
+    def ask() -> str:
+        from stitchcuda.agent.model.endpoint import NoEndpoint
+        from stitchcuda.agent.model.opening import configured
+        from stitchcuda.server.cli.model_options import NOT_CONFIGURED
+
+        try:
+            return "" if configured(Path(ls.roots[0] if ls.roots else ".")) is not None else NOT_CONFIGURED
+        except NoEndpoint as error:
+            return str(error)
+
+    return await asyncio.to_thread(ask)
 
 
 def cancel(ls: StitchServer, *arguments: Any) -> bool:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stitchcuda.server.cli.dispatch import main
 
-from tests.server.client import REAL, editor_session
+from tests.server.client import FAKE, REAL, editor_session
 from tests.server.test_program_jobs import RANGE
 from tests.server.test_session import RACE, diagnostics
 
@@ -49,6 +49,19 @@ async def test_a22_findings_need_nothing_and_reasons_are_not_pushed_on_anybody(c
             validate = titles.get("source.stitchcuda.validate")
             assert validate is None or (validate.disabled is not None and "no GPU" in validate.disabled.reason)
         assert not editor.messages, "nobody is told what they did not ask for"
+
+
+@pytest.mark.asyncio
+async def test_a9_why_no_model_is_asked_is_in_the_status(nothing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for trusted, url, reason in (
+        (False, "http://localhost:1/v1", "not trusted, so nothing of it is sent"),
+        (True, "", "STITCHCUDA_LLM_URL names an OpenAI-compatible endpoint"),
+        (True, "http://localhost:1/v1", ""),
+    ):
+        monkeypatch.setenv("STITCHCUDA_LLM_URL", url)
+        async with editor_session("neovim", FAKE, {"trusted": trusted, "proposer": "both"}, nothing) as editor:
+            told = (await editor.command("stitchcuda.status"))["unavailable"].get("model", "")
+            assert (reason in told) if reason else told == ""
 
 
 def test_a22_doctor_tells_what_each_missing_part_costs(nothing: Path, capsys: pytest.CaptureFixture[str]) -> None:

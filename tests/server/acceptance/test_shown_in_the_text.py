@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as t
 
-from tests.server.client import REAL, Editor, capabilities_of, editor_session
+from tests.server.client import REAL, Editor, capabilities_of, editor_session, until
 from tests.server.test_program_jobs import Desk, at, desk, job_ended, jobs, save
 
 __all__ = ["desk"]  # the fixture
@@ -190,3 +190,35 @@ async def test_a_client_without_refresh_is_not_asked_to_refresh() -> None:
         )
         assert (await editor.command("stitchcuda.status"))["documents"] == 0
         assert not editor.client.messages
+
+
+@pytest.mark.parametrize(("client", "opened"), [("neovim", True), ("neovim", False), ("bare", False)])
+async def test_the_graph_opens_as_a_page_or_its_place_is_told(client: str, opened: bool, tmp_path: Path) -> None:
+    uri = (tmp_path / "a.cu").as_uri()
+    async with editor_session(client, REAL, NOW, tmp_path) as editor:
+        asked: list[t.ShowDocumentParams] = []
+
+        def show(params: t.ShowDocumentParams) -> t.ShowDocumentResult:
+            asked.append(params)
+            return t.ShowDocumentResult(success=opened)
+
+        editor.client.protocol.fm.features[t.WINDOW_SHOW_DOCUMENT] = show
+        editor.open(uri, TEXT)
+        params = t.CodeLensParams(text_document=t.TextDocumentIdentifier(uri=uri))
+        lenses = await editor.client.text_document_code_lens_async(params)
+        command = next(lens.command for lens in lenses or [] if lens.command and lens.command.title == "Show graph")
+        form = "text" if client == "bare" else "html"
+        assert list(command.arguments or ()) == [uri, "one", form, True]
+        text = await editor.command(command.command, *(command.arguments or ()))
+        assert ("<html" in text) == (form == "html") and "produce" in text
+        if client == "bare":
+            assert asked == []
+        else:
+            (shown,) = asked
+            assert shown.external and shown.uri.endswith("one-execution-graph.html")
+        if opened:
+            assert not editor.messages
+        else:
+            (message,) = await until(lambda: editor.messages or None)
+            file = Path(message.removeprefix("The execution graph is in "))
+            assert file.read_text(encoding="utf-8") == text
