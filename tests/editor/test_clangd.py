@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,25 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream);
 cudaError_t cudaStreamSynchronize(cudaStream_t stream);
 cudaError_t cudaFree(void *memory);
 cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+#ifdef __CUDA__
+#define __global__ __attribute__((global))
+struct dim3 { unsigned x, y, z; __attribute__((host)) __attribute__((device)) constexpr dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {} };
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t bytes = 0, CUstream_st *stream = nullptr);
+extern "C" cudaError_t cudaLaunchKernel(const void *kernel, dim3 grid, dim3 block, void **arguments, size_t bytes, cudaStream_t stream);
+#endif
+"""
+LAUNCHES = """\
+#include <cuda_runtime.h>
+
+// Fills it.
+__global__ void fill(float *x) { x[0] = 1; }
+__global__ void halve(float *x) { x[0] /= 2; }
+
+void run(float *x, cudaStream_t a, cudaStream_t b) {
+    fill<<<1, 256, 0, a>>>(x);
+    halve<<<1, 256, 0, b>>>(x);
+    cudaFree(undeclared_name);
+}
 """
 
 
@@ -87,19 +108,24 @@ def answers(editor: Neovim, method: str, line: int, column: int) -> dict[str, An
     return found
 
 
-def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
+@contextmanager
+def both(folder: Path, name: str, text: str, *flags: str) -> Iterator[Neovim]:
+    """A file with both servers."""
     server = clangd()
-    include = tmp_path / "include"
+    include = folder / "include"
     include.mkdir()
     (include / "cuda_runtime.h").write_text(RUNTIME, encoding="utf-8")
-    (tmp_path / "compile_flags.txt").write_text(f"-I{include}\n-std=c++17\n", encoding="utf-8")
-    source = tmp_path / "send.cpp"
-    source.write_text(SOURCE, encoding="utf-8")
-    lines = SOURCE.split("\n")
-    with neovim(tmp_path) as editor:
+    (folder / "compile_flags.txt").write_text("\n".join((f"-I{include}", "-std=c++17", *flags)), encoding="utf-8")
+    source = folder / name
+    source.write_text(text, encoding="utf-8")
+    with neovim(folder) as editor:
         editor.lua(
-            "vim.lsp.config('clangd', { cmd = { ..., '--log=error' }, filetypes = { 'c', 'cpp', 'cuda' }, root_markers = { 'compile_flags.txt' } })"
-            " vim.lsp.enable('clangd')",
+            """
+            vim.lsp.config("clangd", {
+              cmd = { ..., "--log=error" }, filetypes = { "c", "cpp", "cuda" }, root_markers = { "compile_flags.txt" },
+            })
+            vim.lsp.enable("clangd")
+            """,
             server,
         )
         editor.open(source)
@@ -108,6 +134,12 @@ def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
             return {str(d["source"]) for d in editor.findings()}
 
         editor.wait_until(lambda: sources() == {"clang", "stitchcuda"} or None, f"findings of both, last {sources()},")
+        yield editor
+
+
+def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
+    lines = SOURCE.split("\n")
+    with both(tmp_path, "send.cpp", SOURCE) as editor:
         findings = editor.findings()
         # each its own, nothing twice
         theirs = [d for d in findings if d["source"] == "clang"]
@@ -122,11 +154,11 @@ def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
         named = answers(editor, "textDocument/hover", call, lines[call].index("total"))
         assert "Adds up" in str(named["clangd"]) and not named["stitchcuda"]
         copy = next(i for i, line in enumerate(lines) if "cudaMemcpyAsync" in line)
-        both = answers(editor, "textDocument/hover", copy, lines[copy].index("cudaMemcpyAsync") + 2)
-        assert "function" in str(both["clangd"])
-        if said := both["stitchcuda"]:
+        two = answers(editor, "textDocument/hover", copy, lines[copy].index("cudaMemcpyAsync") + 2)
+        assert "function" in str(two["clangd"])
+        if said := two["stitchcuda"]:
             told = {line.strip() for line in said["contents"]["value"].split("\n") if line.strip()}
-            assert not told & {line.strip() for line in both["clangd"]["contents"]["value"].split("\n")}
+            assert not told & {line.strip() for line in two["clangd"]["contents"]["value"].split("\n")}
 
         # code actions of both in one list
         where = ours[-1]
@@ -147,3 +179,27 @@ def test_clangd_and_stitchcuda_share_a_buffer(tmp_path: Path) -> None:
         editor.do("silent lua vim.lsp.buf.format({ timeout_ms = 10000 })")
         assert editor.lua("return vim.bo.modified"), "clangd has formatted it"
         editor.wait_codes(*before)
+
+
+def test_clangd_and_stitchcuda_share_a_cuda_file(tmp_path: Path) -> None:
+    lines = LAUNCHES.split("\n")
+    with both(tmp_path, "run.cu", LAUNCHES, "-xcuda", "--cuda-host-only", "-nocudainc", "-nocudalib") as editor:
+        found = [(d["source"], lines[d["lnum"]].strip()) for d in editor.findings()]
+        assert [line for source, line in found if source == "clang"] == ["cudaFree(undeclared_name);"], found
+        assert ("stitchcuda", "__global__ void halve(float *x) { x[0] /= 2; }") in found, "all threads do it at once"
+        assert len(set(found)) == len(found)
+        launch = next(i for i, line in enumerate(lines) if "halve<<<" in line)
+        said = answers(editor, "textDocument/hover", launch, lines[launch].index("halve") + 1)
+        ours, theirs = (str(said[name]["contents"]["value"]) for name in ("stitchcuda", "clangd"))
+        assert "stream" in ours and "void" in theirs
+        assert not {line.strip() for line in ours.split("\n") if line.strip()} & {
+            line.strip() for line in theirs.split("\n")
+        }
+        # K shows both, each under its name
+        editor.cursor(launch + 1, lines[launch].index("halve") + 1)
+        editor.lua("vim.lsp.buf.hover()")
+        shown = editor.wait_for(
+            "(function() for _, w in ipairs(vim.api.nvim_list_wins()) do if vim.api.nvim_win_get_config(w).relative ~= '' then"
+            " return table.concat(vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(w), 0, -1, false), '\\n') end end end)()"
+        )
+        assert "clangd" in shown and "stitchcuda" in shown

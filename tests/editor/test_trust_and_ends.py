@@ -167,3 +167,6 @@ def test_restart_and_settings_that_were_changed(tmp_path: Path) -> None:
         restarted(editor, before)
         editor.wait_codes()
         assert editor.text() == RACE
+        editor.do("lua vim.lsp.enable('stitchcuda', false)")
+        editor.wait_until(lambda: ids(editor) == [] or None, "its end")
+        assert not [told for told in editor.said() if "ended" in told], "what the user ends is no accident"
