@@ -230,6 +230,34 @@ def test_a_server_that_does_not_start_is_told(tmp_path: Path) -> None:
         editor.wait_said("the server ended with exit code 3 before it was ready")
 
 
+def test_an_old_neovim_is_told_what_it_needs(tmp_path: Path) -> None:
+    old = "lua vim.fn.has = function() return 0 end"
+    command = [
+        binary(),
+        "--clean",
+        "--headless",
+        "--cmd",
+        old,
+        "-c",
+        f"source {PLUGIN}/plugin/stitchcuda.lua",
+        "-c",
+        "qall!",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True, env=environment(tmp_path))
+    assert "stitchcuda needs Neovim 0.11 or newer" in done.stderr
+    assert "E492" not in done.stderr
+
+
+def test_a_server_without_a_command_is_told_to_be_updated(tmp_path: Path) -> None:
+    with neovim(tmp_path) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.lua(
+            "vim.lsp.get_clients()[1].server_capabilities.executeCommandProvider.commands = { 'stitchcuda.status' }"
+        )
+        editor.do("StitchCudaRewrite remove-wait")
+        editor.wait_said("has no command stitchcuda.rewrite: update it")
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [

@@ -103,10 +103,12 @@ function M.root_of(bufnr)
 end
 
 local told = {} -- folders in which the user knows that there is no server
+local starting -- the folder that was asked for last: the first releases of 0.11 do not say it to `cmd`
 
 local function start_in(root, bufnr, on_dir)
   local command, reason = M.command(root)
   if command then
+    starting = root
     on_dir(root)
   elseif vim.bo[bufnr].filetype == "cuda" and not told[root] then -- C or Python alone is no reason to interrupt anybody
     told[root] = true
@@ -150,7 +152,7 @@ end
 -- ------------------------------------------------------------------------------------------------------------------ start
 
 function M.start(dispatchers, config)
-  config = config or {}
+  config = config or { root_dir = starting }
   local command, reason = M.command(config.root_dir)
   if command == nil then
     error("stitchcuda: " .. reason, 0)
