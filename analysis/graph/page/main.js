@@ -200,7 +200,7 @@ function legend() {
   const looks = new Set(shown.flatMap((stage) => stage.layout.items.map(lookOf)));
   const entry = (draw, words) => {
     const span = make(box, "span");
-    const svg = element(span, "svg", { width: 26, height: 14, "aria-hidden": "true", class: "drawing-key" });
+    const svg = element(span, "svg", { width: 26, height: 14, "aria-hidden": "true" });
     draw(svg);
     span.append(words);
   };
