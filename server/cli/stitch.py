@@ -78,9 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
     request = request_of(arguments.path, arguments.intent, arguments.scope, arguments.timeout, no_run=arguments.no_run)
     request = _restricted(request, arguments)
     if arguments.questions:
-        sys.stdout.write(
-            model_options.questions(arguments, arguments.path, request.project, may_run=request.may_run)
-        )
+        sys.stdout.write(model_options.questions(arguments, arguments.path, request.project, may_run=request.may_run))
         return 0
     show_questions(request.contract)
     if with_model:
