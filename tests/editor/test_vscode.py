@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from stitchcuda.agent.transform_names import IDS
 
 from tests.editor.vscode.code_server import CodeServer, Window
 from tests.editor.vscode.serving import Serving
@@ -17,6 +18,7 @@ from tests.server.test_session import RACE
 
 ROOT = Path(__file__).parents[2]
 SPIN = ROOT / "tests" / "gpu" / "programs" / "spin.cu"
+STEPWISE = Path(__file__).parent / "vscode" / "stepwise.cu"
 TOAST = ".notification-toast"
 STATUS = '[id$="stitchcuda.status"]'
 
@@ -87,6 +89,10 @@ def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone
     }
     assert all(stitched[name]["dirty"] for name in ("main.cu", "smooth.cu"))
     window.picture("stitched")
+    window.run("show", file=str(main))
+    window.run("command", command="stitchcuda.showChange")
+    window.do("frameClick", selector="#version [data-value='both']")
+    window.picture("before-and-after")
     window.run("undo", files=[str(main), str(smooth)])
     assert {n: t["text"] for n, t in window.run("texts").items()} == {
         name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")
@@ -144,11 +150,35 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
         window.run("settings", values={"stitchcuda.confirmEdits": None})
 
 
-def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window: Window, program: Path) -> None:
-    smooth = program / "smooth.cu"
-    (remove,) = window.run("rewrites", file=str(smooth), at="average<<<", count=1)
-    assert remove["title"].startswith("Remove host waits that nothing relies on in smooth")
-    assert window.run("job", command="stitchcuda.rewrite", given=remove["given"])["state"] == "done"
+def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window: Window) -> None:
+    file = window.folder / "stepwise.cu"
+    shutil.copy(STEPWISE, file)
+    text = STEPWISE.read_text(encoding="utf-8")
+    offered = window.run("rewrites", file=str(file), at="cudaMemset", count=len(IDS))
+    assert [action["kind"].rpartition(".")[2] for action in offered] == list(IDS)
+    changed = {}
+    for action in offered:
+        assert " in main" in action["title"]
+        assert window.run("job", command="stitchcuda.rewrite", given=action["given"])["state"] == "done"
+        changed[action["given"][1]] = window.run("texts")["stepwise.cu"]["text"]
+        if changed[action["given"][1]] != text:
+            window.run("undo", files=[str(file)])
+        assert window.run("texts")["stepwise.cu"]["text"] == text
+    loop = {name: new.split("++step) {")[1].split("}")[0] for name, new in changed.items()}
+    assert "cudaMalloc" not in loop["hoist-allocation"] and "cudaDeviceSynchronize" in loop["hoist-allocation"]
+    assert "cudaMalloc" in loop["remove-wait"] and "cudaDeviceSynchronize" not in loop["remove-wait"]
+    # What the host does is conserved by running both, so that nothing is run leaves it as it is.
+    assert changed["keep-resident"] == text
+
+
+def test_the_rewrite_picker_starts_what_is_chosen(window: Window, program: Path) -> None:
+    window.run("show", file=str(program / "smooth.cu"), at="average<<<")
+    window.run("rewrites", file=str(program / "smooth.cu"), at="average<<<", count=1)
+    window.run("command", command="stitchcuda.rewriteProgram", wait=False)
+    window.do("wait", selector=".quick-input-list .monaco-list-row", text="Remove host waits that nothing relies on")
+    window.picture("rewrite-picker")
+    window.do("press", keys="Enter")
+    window.do("wait", selector=TOAST, text="stitchcuda: program: not validated")
     assert "cudaDeviceSynchronize" not in window.run("texts")["smooth.cu"]["text"]
 
 
