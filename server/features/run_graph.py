@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 
-async def run_graph(ls: StitchServer, *arguments: Any) -> str:
-    """`[uri]` -> the page about the newest run of *Stitch* or of a rewrite on the file's program in this session."""
+async def run_graph(ls: StitchServer, *arguments: Any) -> dict[str, str]:
+    """`[uri]` -> `{"page", "folder"}` about the newest run of *Stitch* or of a rewrite on the file's program in this session. Paths in
+    the page count from the folder."""
     document = program_jobs.document_of(ls, "stitchcuda.runGraph", arguments[0] if arguments else None)
     program = program_jobs.program_of(document.path, ls.roots)
     newest = ls.turns.jobs.get(str(program))
@@ -26,7 +27,7 @@ async def run_graph(ls: StitchServer, *arguments: Any) -> str:
     page, reason = job.result or ("", job.error or job.state.value)
     if not page:
         raise program_jobs.refuse(f"the execution graph of the run could not be made: {reason}")
-    return str(page)
+    return {"page": page, "folder": str(program if program.is_dir() else program.parent)}
 
 
 async def _page(ls: StitchServer, job: Job, run_dir: Path) -> tuple[str, str]:

@@ -19,6 +19,7 @@ from tests.server.test_session import RACE
 ROOT = Path(__file__).parents[2]
 SPIN = ROOT / "tests" / "gpu" / "programs" / "spin.cu"
 STEPWISE = Path(__file__).parent / "vscode" / "stepwise.cu"
+SELECTION = '[id="status.editor.selection"]'
 TOAST = ".notification-toast"
 STATUS = '[id$="stitchcuda.status"]'
 
@@ -93,6 +94,9 @@ def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone
     window.run("command", command="stitchcuda.showChange")
     window.do("frameClick", selector="#version [data-value='both']")
     window.picture("before-and-after")
+    window.do("frameClick", selector="#operations li:has-text('cudaMemcpy')")
+    window.do("frameClick", selector="#details [data-source]")
+    window.do("wait", selector=SELECTION, text="Ln 11,")
     window.run("undo", files=[str(main), str(smooth)])
     assert {n: t["text"] for n, t in window.run("texts").items()} == {
         name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")
@@ -208,7 +212,7 @@ def test_the_graph_is_a_page_that_leads_to_the_source_and_follows_edits(window: 
     window.picture("graph")
     window.do("frameClick", selector="#details [data-source]")
     line = next(k for k, text in enumerate(RACE.split("\n"), 1) if "consume<<<" in text)
-    window.do("wait", selector="#status\\.editor\\.selection", text=f"Ln {line},")
+    window.do("wait", selector=SELECTION, text=f"Ln {line},")
     page: dict[str, Any] = {"selector": "#operations", "expression": "document.documentElement.dataset.theme"}
     assert window.do("frameEvaluate", **page, holds="value !== undefined") == "light"
     window.run("replace", file=str(file), old="consume<<<4", new="consume<<<8")

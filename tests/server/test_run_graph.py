@@ -28,8 +28,9 @@ async def test_the_page_shows_the_program_before_and_after_the_newest_run(
             await editor.command("stitchcuda.runGraph", uri)
         answer = await editor.command("stitchcuda.stitch", uri)
         assert (await job_ended(editor, answer["job"]))["state"] == "done"
-        page = await editor.command("stitchcuda.runGraph", uri)
-        assert page.startswith("<!DOCTYPE html>")
-        (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', page)
+        shown = await editor.command("stitchcuda.runGraph", uri)
+        assert shown["folder"] == str(program) and shown["page"].startswith("<!DOCTYPE html>")
+        (data,) = re.findall(r'<script type="application/json"[^>]*>(.*?)</script>', shown["page"])
         kinds = [[node["kind"] for node in side["nodes"]] for side in json.loads(data)["sides"]]
+        assert {node["path"] for node in json.loads(data)["sides"][0]["nodes"]} == {"main.cu", "smooth.cu"}
         assert [side.count("device_sync") for side in kinds] == [3, 0], "before and after"

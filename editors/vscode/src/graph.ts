@@ -54,8 +54,8 @@ export class GraphViews implements vscode.Disposable {
       return;
     }
     try {
-      const page = await this.session.command("stitchcuda.runGraph", uri);
-      new GraphView(`Before and after: ${nameOf(uri)}`, async () => undefined, () => undefined).show(`${page}`, "");
+      const { page, folder } = (await this.session.command("stitchcuda.runGraph", uri)) as { page: string; folder: string };
+      new GraphView(`Before and after: ${nameOf(uri)}`, async () => undefined, () => undefined, folder).show(page, "");
     } catch (error) {
       void vscode.window.showInformationMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
     }
@@ -94,6 +94,7 @@ class GraphView {
     title: string,
     private readonly page: (name: string) => Promise<string | undefined>,
     closed: () => void,
+    private readonly folder = "", // of relative paths in the page
   ) {
     const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
     this.panel = vscode.window.createWebviewPanel("stitchcuda.graph", title, place, { enableScripts: true, localResourceRoots: [] });
@@ -146,10 +147,11 @@ class GraphView {
 
   /** A click on an operation: its source, in a group of editors that does not hide the graph. */
   private async open(message: unknown): Promise<void> {
-    const { command, path: file, line, column } = (message ?? {}) as Record<string, unknown>;
-    if (command !== "open" || typeof file !== "string" || !path.isAbsolute(file) || typeof line !== "number" || typeof column !== "number") {
+    const { command, path: named, line, column } = (message ?? {}) as Record<string, unknown>;
+    if (command !== "open" || typeof named !== "string" || typeof line !== "number" || typeof column !== "number") {
       return;
     }
+    const file = path.resolve(this.folder, named);
     const here = vscode.window.visibleTextEditors.find((editor) => editor.document.uri.fsPath === file)?.viewColumn;
     const other = this.panel.viewColumn === vscode.ViewColumn.One ? vscode.ViewColumn.Two : vscode.ViewColumn.One;
     const at = new vscode.Position(Math.max(line - 1, 0), Math.max(column - 1, 0));
