@@ -16,7 +16,7 @@ from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.server import child_command
 from stitchcuda.server.convert import to_annotated_edit
-from stitchcuda.server.features import program_jobs
+from stitchcuda.server.features import kept_change, program_jobs
 from stitchcuda.server.features.consent import obtain
 from stitchcuda.server.jobs import Job
 from stitchcuda.server.progress import Progress
@@ -105,7 +105,7 @@ async def offer(
         # A version that was not validated is taken from the journal only when that is said.
         wanted = f"{Path(run_dir).name}{' --unvalidated' if outcome == 'not_validated' else ''}"
         text = f"not applied: {why_not}. Nothing is lost: stitchcuda runs apply {wanted} applies it{note}"
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {text}", t.MessageType.Warning)
+        kept_change.tell(ls, f"stitchcuda: {program.name}: {text}", await asyncio.to_thread(_patch, Path(run_dir)))
     else:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}")
     return told
@@ -139,7 +139,7 @@ async def _apply(ls: StitchServer, run_dir: Path, folder: Path, outcome: str, ti
         ls.documents.snapshot,
         ls.documents.encoding,
         ls.client_capabilities,
-        ls.settings.confirmEdits,
+        ls.settings_of(str(folder)).confirmEdits,
     )
     if edit is None:
         return "an edit begins or ends inside a character or a line end"
@@ -163,12 +163,27 @@ def _read(run_dir: Path, folder: Path, outcome: str) -> RunEdits | str:
         return str(error)
 
 
+def _patch(run_dir: Path) -> Path | None:
+    """The change as a file in the run's folder, for readers and for `git apply`; None when it cannot be made."""
+    from stitchcuda.server import run_edits
+
+    return run_edits.write_patch(run_dir)
+
+
 async def _echoed(ls: StitchServer, run: RunEdits) -> str:
-    """Clients say that they applied an edit which they dropped: what counts is the text that they report for open files."""
+    """Clients say that they applied an edit which they dropped: what counts is the text that they report for open files, and that of
+    the disk for files which they do not report."""
     for _ in range(int(_ECHO_SECONDS / 0.05)):
-        opened = {path: ls.documents.at(path) for path in run.after}
-        wrong = [path for path, doc in opened.items() if doc is not None and doc.encoded != run.after[path]]
+        wrong = [path for path, text in run.after.items() if not _holds(ls, path, text)]
         if not wrong:
             return ""
         await asyncio.sleep(0.05)
-    return f"{Path(wrong[0]).name} does not hold the edited text after the edit"
+    name = Path(wrong[0]).name
+    if ls.documents.at(wrong[0]) is None:
+        return f"{name} was neither opened nor written by the editor, as far as can be seen"
+    return f"{name} does not hold the edited text after the edit"
+
+
+def _holds(ls: StitchServer, path: str, text: bytes) -> bool:
+    current = ls.documents.snapshot(path)
+    return current is not None and current.encoded == text

@@ -55,4 +55,4 @@ def did_close(ls: StitchServer, params: t.DidCloseTextDocumentParams) -> None:
     # What other files of the program show may rest on text that was never saved.
     for other in ls.documents.all():
         if ls.is_relevant(other):
-            ls.analyses.request(other.path, delay=max(ls.settings.delay, 0.05))
+            ls.analyses.request(other.path, delay=max(ls.settings_of(other.path).delay, 0.05))

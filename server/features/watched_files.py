@@ -44,4 +44,4 @@ def did_change(ls: StitchServer, params: t.DidChangeWatchedFilesParams) -> None:
     ls.analyses.disk_changed(outside)
     for document in ls.documents.all():
         if ls.is_relevant(document):
-            ls.analyses.request(document.path, delay=max(ls.settings.delay, 0.05))
+            ls.analyses.request(document.path, delay=max(ls.settings_of(document.path).delay, 0.05))

@@ -48,6 +48,10 @@ async def test_a8_fix_all_is_what_check_fix_does(client: str, tmp_path: Path) ->
             assert action.title in [a.title for a in await editor.actions(uri, RANGE, only)]
         for only in (["source.fixAll.other"], ["source.organizeImports"], ["quickfix"]):
             assert action.title not in [a.title for a in await editor.actions(uri, RANGE, only)]
+        whole = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=99, character=0))
+        fixes = await editor.actions(uri, whole, ["quickfix"])
+        assert len(fixes) > 2 and sum(bool(a.is_preferred) for a in fixes) == 1
+        assert all(a.kind == t.CodeActionKind.QuickFix and a.diagnostics and a.edit is None for a in fixes)
         resolved = await editor.client.code_action_resolve_async(action)
         assert resolved.edit is not None
         editor.apply(resolved.edit)
