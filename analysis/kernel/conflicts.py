@@ -26,10 +26,12 @@ from stitchcuda.analysis.kernel.model import (
     Uniformity,
 )
 from stitchcuda.analysis.program.ir import Site
+from stitchcuda.analysis.quick_init import quick_init
 
 SEPARATING = frozenset({BarrierKind.BLOCK, BarrierKind.NAMED, BarrierKind.GRID, BarrierKind.CLUSTER})
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """`earlier` by lane `lanes[0]` and `later` by lane `lanes[1]`. `sure` is False when an access's place is not known

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from stitchcuda.analysis.quick_init import quick_init
+
 Coefficient: TypeAlias = int | tuple[int, ...]
 Monomial: TypeAlias = tuple[str, ...]
 Key: TypeAlias = tuple[tuple[Monomial, int], ...]  # a Form's value in one lane; equal keys are equal numbers
@@ -23,6 +25,7 @@ MAX_TERMS = 12
 MAX_DEGREE = 4
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Form:
     """Terms are sorted, and no coefficient is zero in all lanes."""

@@ -27,6 +27,7 @@ from typing import NamedTuple, TypeAlias
 
 from stitchcuda.analysis.kernel.lanes import Form
 from stitchcuda.analysis.program.ir import Function, Site, Span
+from stitchcuda.analysis.quick_init import quick_init
 
 Mask: TypeAlias = int  # a set of lanes: bit k is the lane with linear thread index k
 UNKNOWN_ROUNDS = 2  # how often a loop is walked whose end is not known
@@ -41,6 +42,7 @@ class Uniformity(StrEnum):
     DATA = "data"  # loaded through an address that differs between threads, or by a call that nobody knows
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Guard:
     """A decision that the walk could not make, and the side on which an event stands.
@@ -66,6 +68,7 @@ class Memory(StrEnum):
     GLOBAL = "global"  # behind a parameter, or a `__device__` variable
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A piece of memory with a name of its own. Equal buffers are the same memory; different shared buffers are disjoint;
@@ -90,6 +93,7 @@ class Mode(StrEnum):
     ASYNC_WRITE = "async write"  # cp.async and its kin: complete only after a wait of the thread that issued it
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Access:
     """One access by all lanes in `lanes`. Lane k touches bytes `offset[k]` up to `offset[k] + size` of `buffer`.
@@ -129,6 +133,7 @@ class BarrierKind(StrEnum):
     WAIT = "wait"  # __pipeline_wait_prior(n), cp.async.wait_group n, cg::wait, consumer_wait
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """A point at which lanes meet, or at which memory is ordered.

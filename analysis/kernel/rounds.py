@@ -14,8 +14,10 @@ from stitchcuda.analysis.kernel.arithmetic import Step
 from stitchcuda.analysis.kernel.lanes import ZERO, Form, number
 from stitchcuda.analysis.kernel.model import Access, Barrier, Event, Mark, Mask, Memory
 from stitchcuda.analysis.kernel.values import Cell, Value, wrapped
+from stitchcuda.analysis.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Round:
     """The end of a round. `values` are of the variables that the loop has set until then; `steps` what was decided and
@@ -31,6 +33,7 @@ class Round:
     elements: bool  # it has made elements of an array that was there before
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Course:
     """How a loop goes on: the variables that change with what a round adds to them, those of which nothing is known but

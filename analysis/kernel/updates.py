@@ -12,6 +12,7 @@ from stitchcuda.analysis.kernel.conditions import Conditions
 from stitchcuda.analysis.kernel.model import Access
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Function
+from stitchcuda.analysis.quick_init import quick_init
 
 Spelling: TypeAlias = Callable[[ir.Expr], str]  # an expression as written; "" when that is not known
 
@@ -24,6 +25,7 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Update:
     """`node` is the assignment; `kind` what it makes of the old value. With `idempotent`, all who do it at once leave the

@@ -10,6 +10,7 @@ from typing import TypeAlias
 from stitchcuda.analysis.kernel.lanes import Form, number, symbol
 from stitchcuda.analysis.kernel.model import Buffer, Guard, Mask, Uniformity
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.quick_init import quick_init
 
 _RANK = {Uniformity.BLOCK: 0, Uniformity.WARP: 1, Uniformity.THREAD: 2, Uniformity.DATA: 3}
 
@@ -34,6 +35,7 @@ class Cell:
     born: int = field(default_factory=count().__next__)  # in order of time
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Place:
     """Memory: a location when it stands for itself, what a pointer points to when it is held by a `Value`. `dims` are the
@@ -55,6 +57,7 @@ class Place:
 Location: TypeAlias = Cell | Place
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Group:
     """A cooperative group. `width` 0 is the whole block."""
@@ -74,6 +77,7 @@ class Closure:
     bindings: Mapping[str, Form | ir.TypeRef] = field(default_factory=dict)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Decision:
     """A condition in all lanes: known true in `yes`, known false in `no`; elsewhere, `when_true` and `when_false` are the
@@ -97,6 +101,7 @@ class Decision:
         return Decision(self.no, self.yes, self.when_false, self.when_true)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Value:
     """`number` is None for what is not followed (floating point, structs): `spread` then says how it varies."""

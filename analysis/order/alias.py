@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, equal
 from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Memory, Mode, Range, Shape, Timeline
+from stitchcuda.analysis.quick_init import quick_init
 
 SCALAR = 16  # bytes of the largest single variable
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Two accesses of which one writes, to memory that may be the same. `same` is True when it provably is."""

@@ -14,8 +14,10 @@ from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.order.symbolic import equal
 from stitchcuda.analysis.order.timeline import Edge, Event, Stream, StreamKind
+from stitchcuda.analysis.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Done:
     """A set of completed ops, as two bitsets; see the module docstring."""
@@ -39,6 +41,7 @@ def uncertain(done: Done) -> Done:
     return Done(0, done.may, done.partly)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class EventState:
     """The snapshot that the last record took (E1); empty before any record."""
@@ -138,6 +141,7 @@ class OrderState:
         )
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Placed:
     """Where an op stands: what is complete when it starts, its direct predecessors, and the capture it went to."""

@@ -20,6 +20,7 @@ from enum import StrEnum
 
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.quick_init import quick_init
 
 
 class Memory(StrEnum):
@@ -57,6 +58,7 @@ class Shape(StrEnum):
     SOME = "some"  # an unknown part of the range
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Range:
     """Bytes `[offset, offset + extent)` of a buffer, visited every `stride` bytes; None is unknown (any).
@@ -70,6 +72,7 @@ class Range:
     member: tuple[str, ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One allocation, variable or parameter that stands for memory.
@@ -91,6 +94,7 @@ class Buffer:
     alloc_op: int | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Access:
     """An op touches a buffer."""
@@ -115,6 +119,7 @@ class StreamKind(StrEnum):
     UNKNOWN = "unknown"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Stream:
     """One stream, or one member of a family that is made in a loop (see `Buffer.instance`)."""
@@ -130,6 +135,7 @@ class Stream:
     flags: str = ""  # as written, e.g. "cudaStreamNonBlocking"
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Event:
     """One event, or one member of a family that is made in a loop."""
@@ -143,6 +149,7 @@ class Event:
     device: int | None = None  # that was current when it was created; None: not known
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class LoopInfo:
     """A loop statement on one call path."""
@@ -155,6 +162,7 @@ class LoopInfo:
     unrolled: bool = False  # every iteration (or one period of them) was executed on its own
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Condition:
     """One branch decision on the way to an op: the condition's source and which way it went."""
@@ -164,6 +172,7 @@ class Condition:
     taken: bool
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Launched:
     """What a launch starts. `kernels` are the uids it may mean, none when that is not known. The sizes are those of x, y
@@ -195,6 +204,7 @@ def _product(sizes: tuple[Poly | None, Poly | None, Poly | None]) -> int | None:
     return total
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Op:
     """One occurrence of an operation; see the module docstring."""
@@ -237,6 +247,7 @@ class Op:
         return self.calls[depth] if depth < len(self.calls) else self.site
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Edge:
     """A direct edge between two ops. In a Timeline it is an order edge, and none is implied by the others; `why` is one of
@@ -247,6 +258,7 @@ class Edge:
     why: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Released:
     """Something was released, destroyed, or went out of life here."""

@@ -13,10 +13,12 @@ from typing import TypeAlias
 
 from stitchcuda.analysis.order.symbolic import ZERO, Poly
 from stitchcuda.analysis.program.ir import Lambda, TypeRef
+from stitchcuda.analysis.quick_init import quick_init
 
 Step: TypeAlias = str | Poly  # a field name or an element index
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Place:
     """A variable, field or element: an object and the path into it."""
@@ -35,6 +37,7 @@ class Place:
         return Place(self.object, (*self.path, index))
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Num:
     """An integer, a truth value that is known, or a null pointer (0)."""
@@ -42,6 +45,7 @@ class Num:
     value: Poly
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Truth:
     """A truth value that is not known: an atom by name, or a combination. `op` is "atom", "not", "and" or "or". An atom
@@ -54,11 +58,13 @@ class Truth:
     exact: bool = False
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Text:
     value: str
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Pointer:
     """The address of `place`, or of element `index` of the array at `place`. `index` counts elements of `element` bytes
@@ -70,6 +76,7 @@ class Pointer:
     element: int | None = None
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Handle:
     """A CUDA object: `kind` is "stream", "event", "graph" or "exec"; `id` indexes the Timeline's table of that kind
@@ -80,6 +87,7 @@ class Handle:
     made: int = 0  # tells executable graphs apart that were made of one graph
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Clock:
     """A reading of a host clock (an index into the executor's readings), or its negative."""
@@ -88,6 +96,7 @@ class Clock:
     negative: bool = False
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Instance:
     """A container or a smart pointer's target: an object reached through the variable that holds it."""
@@ -95,6 +104,7 @@ class Instance:
     object: int
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Struct:
     """A record by value: whoever stores it copies what lies below `place`."""
@@ -102,6 +112,7 @@ class Struct:
     place: Place
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What a reference variable holds."""
@@ -109,6 +120,7 @@ class Reference:
     place: Place
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Code:
     """A function (or several overloads), possibly bound to an object."""
@@ -126,6 +138,7 @@ class Closure:
     copies: tuple[tuple[str, Value], ...] = ()
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Either:
     """One of these, which one is not known: pointers, handles, functions. With one option: that, or nothing."""
@@ -133,6 +146,7 @@ class Either:
     options: tuple[Value, ...]
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """Anything. `key` names the source of ignorance, so that the same unknown is recognised again."""
@@ -165,6 +179,7 @@ def either(values: Iterable[Value]) -> Value | None:
     return options[0] if len(options) == 1 else Either(options)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Identity:
     """What makes two creations one object: where, on which call path, in which iteration."""

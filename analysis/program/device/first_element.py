@@ -13,6 +13,7 @@ from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
+from stitchcuda.analysis.quick_init import quick_init
 
 _INTEGERS = frozenset(
     ("char", "short", "int", "long", "unsigned", "signed", "size_t", "ssize_t", "ptrdiff_t", "auto", "uint", "ulong")
@@ -60,6 +61,7 @@ def may_wait_for_others(program: ir.Program, kernel: ir.Function) -> bool:
     return False
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class _Value:
     """What an expression is for this thread; `index`: it comes from the thread's coordinates."""
