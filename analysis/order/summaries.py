@@ -10,7 +10,18 @@ from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
 from stitchcuda.analysis.order.timeline import Mode
-from stitchcuda.analysis.order.values import Num, Place, Pointer, Struct, Unknown, Value
+from stitchcuda.analysis.order.values import (
+    Closure,
+    Either,
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Reference,
+    Struct,
+    Unknown,
+    Value,
+)
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
 from stitchcuda.analysis.program.ir import Function, Span, TypeRef
@@ -76,7 +87,6 @@ class Summaries(Elements):
     def _summarised(self, function: Function, this: Place | None, expr: ir.Call, state: State) -> list[Outcome]:
         """A host-only function that is not followed: what it reads and writes through its parameters."""
         self.executed.add(function.uid)
-        effects = kernel_effects(self.program, function.uid)
         given: list[tuple[ir.Param, Place | None, Value]] = []
         for param, arg in zip(function.params, expr.args, strict=False):
             place, found = self.place_or_value(arg, state) if param.type.reference else (None, None)
@@ -86,12 +96,15 @@ class Summaries(Elements):
                 value = self.evaluate(arg, state) if found is None else found
             given.append((param, place, value))
         numbers = {param.name: value.value for param, _, value in given if isinstance(value, Num)}
+        seen = self._may_be_seen([value for _, _, value in given], state)
+        effects = kernel_effects(self.program, function.uid) if seen else None
         for param, place, value in given:
             for pointer in self.pointers_in(value, state):
                 if not param.type.const:
                     self.forget_behind(state, pointer)
                     self.objects[pointer.place.object].filled = True
-            self._touched_by(param, value, effects, numbers, expr.span, state)
+            if effects is not None:
+                self._touched_by(param, value, effects, numbers, expr.span, state)
             self._filled(param, value, expr.span, state)
             if place is not None and not param.type.const:
                 self._forget(state, place)
@@ -103,6 +116,34 @@ class Summaries(Elements):
             negative = self._negative[function.uid] = _may_be_negative(function)
         sign = "-" if negative else ""
         return [(state, self._result(function.returns, expr, function.name, state, sign))]
+
+    def _may_be_seen(self, values: list[Value], state: State) -> bool:
+        """Whether device work may see something that these values lead to: else what a function does there is no access
+        that matters. What stands for other objects, or comes from outside, may be seen once the device used anything."""
+        waiting = list(values)
+        objects: set[int] = set()
+        while waiting:
+            match waiting.pop():
+                case Pointer(place=place) | Struct(place=place) | Reference(place=place):
+                    number = place.object
+                case Instance(object=number):
+                    pass
+                case Either(options=options):
+                    waiting += options
+                    continue
+                case Closure():
+                    return True
+                case _:
+                    continue
+            if number in objects:
+                continue
+            objects.add(number)
+            obj = self.objects[number]
+            open_ended = bool(obj.identity.instance) or obj.origin not in ("local", "alloc")
+            if (open_ended and state.touched) or self.visible_to_device(state, obj):
+                return True
+            waiting += state.memory.get(number, {}).values()
+        return False
 
     def _filled(self, param: ir.Param, value: Value, span: Span, state: State) -> None:
         """A `float**` parameter takes out memory that the function made: it works on the host alone, so the memory is the
