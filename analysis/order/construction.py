@@ -403,7 +403,10 @@ class Construction(HostCalls):
 
     def destroy(self, place: Place, state: State, span: Span) -> None:
         """The destructor of a local at the end of its scope."""
-        type = self.names.resolve(self.bound_type(self.objects[place.object].type))
+        declared = self.objects[place.object].type
+        if declared is None or declared.pointer or declared.name in NUMBERS:
+            return
+        type = self.names.resolve(self.bound_type(declared))
         if type is None or type.reference or place in self.moved:
             return
         if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:

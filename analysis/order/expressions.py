@@ -30,6 +30,7 @@ from stitchcuda.analysis.order.values import (
     Num,
     Place,
     Pointer,
+    Reference,
     Struct,
     Text,
     Unknown,
@@ -274,7 +275,11 @@ class Expressions(Places):
         if place is not None:
             if name == "this":
                 return Pointer(place)
-            if state.load(place) is None and self.objects[place.object].origin == "global" and not place.path:
+            held = state.load(place)
+            if held is not None and not isinstance(held, Reference):
+                self.touch(state, place, Mode.READ, expr.span)
+                return held
+            if held is None and self.objects[place.object].origin == "global" and not place.path:
                 initial = self._global_initial(place, state)
                 if initial is not None:
                     return initial

@@ -279,9 +279,13 @@ class Places(Clocks):
                 if a != b:
                     return None
             elif a != b:
-                if equal(a, b) is False and (a.constant is None or b.constant is not None):
+                if a.constant is not None:
+                    if b.constant is not None:
+                        return None
+                    plainly = False
+                elif equal(a, b) is False:
                     return None
-                if len(a.terms) == 1 and len(a.terms[0][0]) == 1 and a.terms[0][1] == 1:
+                elif len(a.terms) == 1 and len(a.terms[0][0]) == 1 and a.terms[0][1] == 1:
                     values[a.terms[0][0][0]] = b
                 else:
                     plainly = False

@@ -102,6 +102,10 @@ class State:
         if not entries:
             return
         n = len(place.path)
+        if not n:
+            self.memory[place.object] = {}
+            self.owned.add(place.object)
+            return
         doomed = [p for p in entries if p[:n] == place.path]
         if doomed:
             own = self._own(place.object)

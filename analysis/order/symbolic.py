@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from stitchcuda.analysis.quick_init import quick_init
+
 Monomial: TypeAlias = tuple[str, ...]  # sorted symbol names; () is the constant term
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Poly:
     """Sum of `coefficient * product of symbols`, terms sorted, no zero coefficients: equal polynomials compare equal."""
@@ -34,11 +37,20 @@ class Poly:
         return Poly(tuple([(m, -c) for m, c in self.terms]))
 
     def __sub__(self, other: Poly) -> Poly:
+        if not other.terms:
+            return self
         if self.terms == other.terms:
             return ZERO
-        return self + (-other)
+        out = dict(self.terms)
+        for mono, coeff in other.terms:
+            out[mono] = out.get(mono, 0) - coeff
+        return _make(out)
 
     def __mul__(self, other: Poly) -> Poly:
+        if other.terms == _ONE:
+            return self
+        if self.terms == _ONE:
+            return other
         out: dict[Monomial, int] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
@@ -51,10 +63,11 @@ class Poly:
     @property
     def constant(self) -> int | None:
         """The value when it holds no symbol, else None."""
-        if not self.terms:
+        terms = self.terms
+        if not terms:
             return 0
-        if len(self.terms) == 1 and self.terms[0][0] == ():
-            return self.terms[0][1]
+        if len(terms) == 1 and not terms[0][0]:
+            return terms[0][1]
         return None
 
     @property
@@ -108,13 +121,19 @@ MAX_TERMS = 24
 MAX_DEGREE = 6
 
 
+_ONE: tuple[tuple[Monomial, int], ...] = (((), 1),)
+
+
 def _make(terms: Mapping[Monomial, int]) -> Poly:
-    return Poly(tuple(sorted([item for item in terms.items() if item[1]])))
+    left = [item for item in terms.items() if item[1]]
+    if len(left) > 1:
+        left.sort()
+    return Poly(tuple(left))
 
 
 def number(value: int) -> Poly:
     """The constant polynomial."""
-    return Poly((((), value),)) if value else Poly(())
+    return _SMALL.get(value) or Poly((((), value),))
 
 
 def symbol(name: str) -> Poly:
@@ -122,7 +141,8 @@ def symbol(name: str) -> Poly:
     return Poly((((name,), 1),))
 
 
-ZERO = number(0)
+ZERO = Poly(())
+_SMALL: Mapping[int, Poly] = {k: Poly((((), k),)) if k else ZERO for k in range(-64, 1025)}
 ONE = number(1)
 
 
@@ -130,12 +150,13 @@ def equal(a: Poly, b: Poly) -> bool | None:
     """True: always equal; False: never equal; None: not known."""
     if a.terms == b.terms:
         return True
+    x, y = a.constant, b.constant
+    if x is not None and y is not None:
+        return False
     difference = a - b
     if difference.constant is not None:
         return False
-    if (difference - ONE).nonnegative() or (-difference - ONE).nonnegative():
-        return False
-    return None
+    return False if _above(difference) or _below(difference) else None
 
 
 def at_least(a: Poly, b: Poly) -> bool | None:
@@ -146,6 +167,20 @@ def at_least(a: Poly, b: Poly) -> bool | None:
     difference = a - b
     if difference.nonnegative():
         return True
-    if (-difference - ONE).nonnegative():
-        return False
-    return None
+    return False if _below(difference) else None
+
+
+def _above(poly: Poly) -> bool:
+    """Whether `poly - ONE` is `nonnegative`."""
+    return poly.covers(ONE)
+
+
+def _below(poly: Poly) -> bool:
+    """Whether `-poly - ONE` is `nonnegative`: no symbol may be below 0, no coefficient above, the constant is -1 or less."""
+    constant = 0
+    for mono, coeff in poly.terms:
+        if not mono:
+            constant = coeff
+        elif coeff > 0 or any(name[:1] == "-" for name in mono):
+            return False
+    return constant < 0

@@ -6,7 +6,7 @@ from abc import ABC
 from collections.abc import Sequence
 from dataclasses import replace
 
-from stitchcuda.analysis.order.timeline import Certainty, Mode
+from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device import known_calls as calls
 from stitchcuda.analysis.program.device.expressions import DeviceExpressions, arithmetic
@@ -134,7 +134,7 @@ class DeviceCalls(DeviceExpressions, ABC):
             self._touch(replace(place, offset=None), Mode.READ)
             if not place.const:
                 self._touch(replace(place, offset=None), Mode.WRITE)
-            self.touches[start:] = [replace(t, certainty=Certainty.MAY) for t in self.touches[start:]]
+            self.touches[start:] = [t.perhaps() for t in self.touches[start:]]
 
     def _lookup(self, name: str) -> tuple[str, ...]:
         return self.lookups.setdefault(name, self.program.by_name.get(name, ()))

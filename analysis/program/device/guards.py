@@ -100,7 +100,9 @@ def either(branches: Sequence[list[Touch]]) -> list[Touch]:
         keys = {t.key for t in touches if t.certainty is Certainty.MUST}
         shared = keys if shared is None else shared & keys
     return [
-        t if t.key in (shared or ()) else replace(t, certainty=Certainty.MAY) for touches in branches for t in touches
+        t if t.certainty is Certainty.MAY or t.key in (shared or ()) else t.perhaps()
+        for touches in branches
+        for t in touches
     ]
 
 

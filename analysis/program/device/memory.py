@@ -209,8 +209,10 @@ class DeviceMemory:
             result = value if result is None else result.join(value)
         if result is None:
             return replace(UNKNOWN, data=True, thread=flags.thread)
-        data = any(isinstance(x, Place) for x in locations) and result.data
-        return replace(result, data=result.data or data or flags.data, thread=result.thread or flags.thread)
+        if (result.data or not flags.data) and (result.thread or not flags.thread):
+            return result
+        data, thread = result.data or flags.data, result.thread or flags.thread
+        return Value(result.number, result.places, data, thread, result.function)
 
     def _step(self) -> None:
         self._steps += 1

@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, symbol
 from stitchcuda.analysis.order.timeline import Certainty, Mode
 from stitchcuda.analysis.program.ir import Lambda
+from stitchcuda.analysis.quick_init import quick_init
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Place:
     """Memory reached from a root: `root` is `p:<parameter>`, `s:<symbol>` or `c:<cell>` (a local of the walk). `offset`
@@ -34,7 +36,8 @@ class Place:
         return Place(self.root, (self.member + step).lstrip("."))
 
     def moved(self, by: Poly | None) -> Place:
-        return replace(self, offset=None if by is None or self.offset is None else self.offset + by)
+        offset = None if by is None or self.offset is None else self.offset + by
+        return Place(self.root, self.member, offset, self.element, self.const, self.field, self.value)
 
     def viewed_as(self, element: str, const: bool) -> Place:
         """After a cast. A byte offset survives only when it is zero: element sizes are not known here."""
@@ -42,6 +45,7 @@ class Place:
         return replace(self, element=element, const=const, offset=self.offset if keep else None)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Value:
     number: Poly | None = None
@@ -95,6 +99,7 @@ def combine(values: Iterable[Value], number: Poly | None = None) -> Value:
     return Value(number=number, data=data, thread=thread)
 
 
+@quick_init
 @dataclass(frozen=True, slots=True)
 class Touch:
     """One access the walk met. `low`..`high` are the first and last element, inclusive, in parameters and launch
@@ -113,6 +118,10 @@ class Touch:
     @property
     def key(self) -> tuple[str, str, Mode]:
         return self.root, self.member, self.mode
+
+    def perhaps(self) -> Touch:
+        """The same access, which may not happen."""
+        return self if self.certainty is Certainty.MAY else replace(self, certainty=Certainty.MAY)
 
 
 THREAD_INDEXES = tuple(

@@ -13,7 +13,6 @@ from itertools import compress
 from operator import is_not
 
 from stitchcuda.analysis.order.symbolic import symbol
-from stitchcuda.analysis.order.timeline import Certainty
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.calls import DeviceCalls, typed
 from stitchcuda.analysis.program.device.environment import is_scalar
@@ -111,7 +110,7 @@ class DeviceWalk(DeviceCalls):
             if left.startswith("?"):
                 outer, self.touches = self.touches, []
                 rest = self._sequence(body[k + 1 :])
-                self.touches = outer + [replace(t, certainty=Certainty.MAY) for t in self.touches]
+                self.touches = outer + [t.perhaps() for t in self.touches]
                 return "?function" if "function" in left + rest else "?loop"
             if left:
                 return left
@@ -226,7 +225,7 @@ class DeviceWalk(DeviceCalls):
             if _same_places(before, self._store):
                 break
         if node.form != "do" and test.data:
-            touched = [replace(t, certainty=Certainty.MAY) for t in touched]
+            touched = [t.perhaps() for t in touched]
         self.touches.extend(touched)
         for cell in heads:
             value = self._store.get(cell, UNKNOWN)
