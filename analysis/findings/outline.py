@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Assign,
@@ -27,7 +28,6 @@ from stitchcuda.analysis.program.ir import (
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    body: Block
     loops: tuple[Loop, ...]  # in source order
     scopes: dict[str, tuple[Span, ...]]  # name -> the spans in which declarations of it hold
     written: dict[str, tuple[int, ...]]  # name -> where it (or a part of it) is assigned or its address is taken
@@ -35,16 +35,10 @@ class Outline:
 
 def outline(body: Block) -> Outline:
     """Kept while it is asked for: bodies are shared between analyses until their text changes."""
-    known = _memo.get(id(body))
-    if known is None or known.body is not body:
-        if len(_memo) >= _LIMIT:
-            _memo.clear()
-        known = _memo[id(body)] = _collect(body)
-    return known
+    return _kept.get(body) or _kept.keep(body, _collect(body))
 
 
-_memo: dict[int, Outline] = {}
-_LIMIT = 4_000
+_kept: KeptWith[Outline] = KeptWith()
 
 
 def _collect(body: Block) -> Outline:
@@ -65,7 +59,6 @@ def _collect(body: Block) -> Outline:
         opens = isinstance(node, (If, Loop, Switch, Lambda, Try)) or (isinstance(node, Block) and node.scope)
         stack.extend((child, node.span if opens else scope) for child in children(node))
     return Outline(
-        body,
         tuple(sorted(loops, key=lambda loop: loop.span)),
         {name: tuple(spans) for name, spans in scopes.items()},
         {name: tuple(places) for name, places in written.items()},

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
@@ -177,18 +178,14 @@ def _asking(program: Program) -> frozenset[str]:
 
 
 def _asks_itself(body: Block) -> bool:
-    known = _bodies.get(id(body))
-    if known is None or known[0] is not body:
-        if len(_bodies) > _LIMIT:
-            _bodies.clear()
-        asks = any(isinstance(n, Api) and n.name in _ASKS for n in walk(body))
-        known = _bodies[id(body)] = (body, asks)
-    return known[1]
+    known = _asking_bodies.get(body)
+    if known is None:
+        known = _asking_bodies.keep(body, any(isinstance(n, Api) and n.name in _ASKS for n in walk(body)))
+    return known
 
 
 _memo: dict[str, tuple[Program, frozenset[str]]] = {}
-_bodies: dict[int, tuple[Block, bool]] = {}  # bodies are shared between analyses until their text changes
-_LIMIT = 8_000
+_asking_bodies: KeptWith[bool] = KeptWith()  # bodies are shared between analyses until their text changes
 
 
 def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -> int:

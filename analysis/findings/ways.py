@@ -52,18 +52,15 @@ def ways_through(program: Program, uid: str) -> Ways:
     function = program.functions.get(uid)
     if function is None or function.body is None or function.language == "python" or function.space != "host":
         return NOTHING
-    known = _memo.get(id(function.body))
-    if known is not None and known[0] is function and known[1] is program:
-        return known[2]
-    if len(_memo) > _LIMIT:
-        _memo.clear()
-    found = _look(program, function)
-    _memo[id(function.body)] = (function, program, found)
-    return found
+    if not _memo or _memo[0][0] is not program:
+        _memo[:] = [(program, {})]
+    known = _memo[0][1].get(uid)
+    if known is None:
+        known = _memo[0][1][uid] = _look(program, function)
+    return known
 
 
-_memo: dict[int, tuple[Function, Program, Ways]] = {}
-_LIMIT = 2_000
+_memo: list[tuple[Program, dict[str, Ways]]] = []  # of the program at hand
 
 
 def _look(program: Program, function: Function) -> Ways:

@@ -115,7 +115,9 @@ class Index:
 
     def drop(self, path: str) -> None:
         """A file is gone."""
-        self._files.pop(path, None)
+        if self._files.pop(path, None) is not None:
+            self._lowering.forget(path)
+            SHARED.forget(path)
 
     def analyse(self, cancel: Cancel | None = None) -> Analysis:
         """Brings everything up to date. Never raises on broken code: what could not be used is in `problems`."""

@@ -73,6 +73,12 @@ class SharedFiles:
         """The file was lowered. This replaces what its path was before."""
         self._keep(path, source, lowered)
 
+    def forget(self, path: str) -> None:
+        """The file is gone."""
+        gone = self._kept.pop(path, None)
+        if gone is not None:
+            self._bytes -= len(gone[0].text)
+
     def _keep(self, path: str, source: SourceText, lowered: LoweredFile | None) -> None:
         before = self._kept.pop(path, None)
         if before is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Launch, Program
@@ -101,20 +102,15 @@ def _kernel_name(kernel: ir.Expr) -> str:
     return named.name if isinstance(named, ir.Member) else ""
 
 
-_cache: dict[tuple[str, str], tuple[Launch, ...]] = {}
+_launches: KeptWith[tuple[Launch, ...]] = KeptWith()
 
 
 def _nodes(function: Function) -> tuple[Launch, ...]:
     """The launches in a function, kept while its text stays."""
-    key = (function.uid, function.digest)
-    known = _cache.get(key) if function.digest else None
+    assert function.body is not None
+    known = _launches.get(function.body)
     if known is None:
-        assert function.body is not None
-        known = tuple(n for n in ir.walk(function.body) if isinstance(n, Launch))
-        if function.digest:
-            if len(_cache) > 20_000:
-                _cache.clear()
-            _cache[key] = known
+        known = _launches.keep(function.body, tuple(n for n in ir.walk(function.body) if isinstance(n, Launch)))
     return known
 
 

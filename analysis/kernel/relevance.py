@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.kernel import intrinsics
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.known_calls import COPY_CALLS, bare, is_atomic
 from stitchcuda.analysis.program.ir import Function, Program
 
 _OPERATORS = frozenset({"operator()", "operator[]"})  # that are called without their names
-_KEPT = 20_000
 _COORDINATES = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim", "warpSize"})
 _OBJECTS = ("atomic", "barrier", "pipeline", "group", "semaphore", "latch", "fragment")  # in the names of types
 
@@ -53,18 +53,15 @@ def asks_nothing(program: Program, kernel: Function) -> Reached | None:
     return Reached(tuple(sorted(reached.items())), tuple(sorted(lookups.items())))
 
 
-_known: dict[tuple[str, str], bool] = {}
+_asking: KeptWith[bool] = KeptWith()  # by body
 
 
 def _asks(function: Function) -> bool:
-    key = (function.uid, function.digest)
-    known = _known.get(key) if function.digest else None
+    known = _asking.get(function.body) if function.body is not None else None
     if known is None:
         known = function.has_error or any(map(_speaks, function.mentions)) or _in_body(function)
-        if function.digest:
-            if len(_known) > _KEPT:
-                _known.clear()
-            _known[key] = known
+        if function.body is not None:
+            _asking.keep(function.body, known)
     return known
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.order.symbolic import ONE, Poly
 from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
 from stitchcuda.analysis.program.device.environment import environment_of, is_scalar
@@ -73,8 +74,8 @@ class _Used:
 
 
 _UNKNOWN_KERNEL = KernelEffects((), (), calls_unknown=True)
-_cache: dict[tuple[str, str, str], tuple[_Used, KernelEffects]] = {}
-_CACHE_LIMIT = 20_000
+_cache: KeptWith[dict[tuple[str, str], tuple[_Used, KernelEffects]]] = KeptWith()  # by body; uid, environment
+_PROGRAMS = 8  # that share a body, and what its names meant
 
 
 def kernel_effects(program: Program, kernel_uid: str, functors: Mapping[str, Functor] | None = None) -> KernelEffects:
@@ -89,19 +90,21 @@ def kernel_effects(program: Program, kernel_uid: str, functors: Mapping[str, Fun
         walk = DeviceWalk(program)
         walk.kernel(function, {name: (f.function, f.captured) for name, f in functors.items()})
         return _summarise(function, walk)
-    key = (kernel_uid, function.digest, environment_of(program).stamp)
-    known = _cache.get(key) if function.digest else None
+    key = (kernel_uid, environment_of(program).stamp)
+    of_body = _cache.get(function.body) or {}
+    known = of_body.get(key) if function.digest else None
     if known is not None and known[0].still_holds(program):
         return known[1]
     walk = DeviceWalk(program)
     walk.kernel(function)
     effects = _summarise(function, walk)
     if function.digest:
-        if len(_cache) >= _CACHE_LIMIT:
-            _cache.clear()
+        if len(of_body) >= _PROGRAMS:
+            of_body.clear()
         seen = walk.visited.union(*walk.lookups.values())
         digests = tuple((uid, program.functions[uid].digest) for uid in sorted(seen))
-        _cache[key] = (_Used(digests, tuple(sorted(walk.lookups.items()))), effects)
+        of_body[key] = (_Used(digests, tuple(sorted(walk.lookups.items()))), effects)
+        _cache.keep(function.body, of_body)
     return effects
 
 

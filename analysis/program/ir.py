@@ -14,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import chain
 from typing import Any, TypeAlias, overload
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.quick_init import quick_init
 
 Span: TypeAlias = tuple[int, int]
@@ -284,7 +286,7 @@ class Evaluate:
     expr: Expr
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Block:
     """Statements with a scope of their own (locals die at its end, in reverse order)."""
 
@@ -628,8 +630,8 @@ def children(node: Node) -> Iterator[Node]:
     return iter(parts(node) if parts is not None else ())
 
 
-_KEPT = 1_000_000  # nodes in `_walked`, counted as often as they stand there
-_walked: dict[int, tuple[Node, tuple[Node, ...]]] = {}
+_KEPT = 1_000_000  # nodes that are listed before `_below` is begun anew
+_below: KeptWith[tuple[Node, ...]] = KeptWith()
 _held = 0
 
 
@@ -648,16 +650,16 @@ def walk(node: Node) -> Iterator[Node]:
     """The node and everything below it, parents first. Nodes never change: what is below a block is listed once."""
     if type(node) is not Block:
         return iter(_flat(node))
-    known = _walked.get(id(node))
-    if known is None or known[0] is not node:
+    below = _below.get(node)
+    if below is None:
         global _held
-        known = (node, tuple(_flat(node)))
+        below = tuple(_flat(node)[1:])
         if _held > _KEPT:
-            _walked.clear()
+            _below.clear()
             _held = 0
-        _held += len(known[1])
-        _walked[id(node)] = known
-    return iter(known[1])
+        _held += len(below)
+        _below.keep(node, below)
+    return chain((node,), below)
 
 
 def _flat(node: Node) -> list[Node]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import TypeAlias
 
 from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import grammar as g
@@ -41,10 +42,14 @@ from stitchcuda.analysis.syntax.parse import Syntax, error_bytes, parse_cuda
 from tree_sitter import Node
 
 _MAX_LOCAL_TYPES = 64
-_MAX_ENTRIES = 50_000
+_GENERATIONS = 4  # lowerings of a file whose functions are kept after the one that did not need them any more
 _INITIALIZERS = g.kind("field_initializer_list")
 _INITIALIZER = g.kind("field_initializer")
 _TRAILING = g.kind("trailing_return_type")
+
+
+_Text: TypeAlias = tuple[bytes, int, bool]  # digest of a function's text, table of its file, whether it has errors
+_Names: TypeAlias = tuple[bytes, bytes, bool]  # the same with what its names mean in place of the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +77,21 @@ class Lowered:
 
 @dataclass(slots=True)
 class LoweringCache:
-    """Lowered functions by text and by the meaning of the names in it. One cache may serve many files."""
+    """Lowered functions by text and by the meaning of the names in it. One cache may serve many files.
 
-    by_text: OrderedDict[tuple[bytes, int, bool], Lowered] = field(default_factory=OrderedDict)
-    by_names: OrderedDict[tuple[bytes, bytes, bool], Lowered] = field(default_factory=OrderedDict)
+    What the last lowerings of a file did not need is forgotten: an undo, or the brace after the one that was missing, finds its
+    functions again, and an afternoon of typing does not fill the memory."""
+
+    # With the name that it has in `by_names`: looking that up anew would cost more than the rest of a hit.
+    by_text: dict[_Text, tuple[Lowered, _Names]] = field(default_factory=dict)
+    by_names: dict[_Names, Lowered] = field(default_factory=dict)
     tables: dict[str, tuple[Environment, int]] = field(default_factory=dict)
     syntax: dict[str, Syntax | None] = field(default_factory=dict)  # of files that change, without errors
+    numbers: int = 0  # of `tables`, never given twice
     misses: int = 0
+    # By path: what its last lowering needed, and what each of those before it was the last to need.
+    _used: dict[str, dict[_Text, _Names]] = field(default_factory=dict)
+    _gone: dict[str, deque[dict[_Text, _Names]]] = field(default_factory=dict)
 
     def parse(self, path: str, text: bytes) -> Syntax:
         """The syntax of a file. From its second text on the tree is kept for the next."""
@@ -95,15 +108,34 @@ class LoweringCache:
         known = self.tables.get(path)
         if known is not None and known[0] == environment:
             return known[1]
-        number = 1 + max((n for _, n in self.tables.values()), default=0)
+        self.numbers += 1
+        number = self.numbers
         self.tables[path] = (environment, number)
         return number
 
-    def trim(self) -> None:
-        while len(self.by_text) > _MAX_ENTRIES:
-            self.by_text.popitem(last=False)
-        while len(self.by_names) > _MAX_ENTRIES:
-            self.by_names.popitem(last=False)
+    def lowered(self, path: str, used: dict[_Text, _Names]) -> None:
+        """A file was lowered and is made of these functions."""
+        before = self._used.get(path, {})
+        gone = self._gone.setdefault(path, deque())
+        gone.append({text: names for text, names in before.items() if text not in used})
+        self._used[path] = used
+        if len(gone) > _GENERATIONS:
+            self._drop(gone.popleft(), used)
+
+    def forget(self, path: str) -> None:
+        """The file is gone."""
+        for generation in (*self._gone.pop(path, ()), self._used.pop(path, {})):
+            self._drop(generation, {})
+        self.tables.pop(path, None)
+        self.syntax.pop(path, None)
+
+    def _drop(self, functions: dict[_Text, _Names], used: dict[_Text, _Names]) -> None:
+        needed = set(used.values()) if functions else set()
+        for text, names in functions.items():
+            if text not in used:
+                self.by_text.pop(text, None)
+            if names not in needed:  # the same function in another file is lowered again when that file changes
+                self.by_names.pop(names, None)
 
 
 Shell = tuple[str, str, Node | None, Node | None]  # name, scope before it, name node, function declarator
@@ -150,6 +182,8 @@ class FunctionLowering:
         self.environment = environment
         self.cache = cache
         self.stamps: dict[bytes, bytes] = {}  # what a name means, for the names asked for
+        self.path = path
+        self.used: dict[_Text, _Names] = {}
         self.table = cache.table_id(path, environment)
         self.space_macros = [
             (name.encode(), macro.body)
@@ -170,9 +204,10 @@ class FunctionLowering:
         broken = item.node.has_error
         cache = self.cache
         quick = (digest, self.table, broken)
-        known = cache.by_text.get(quick)
-        if known is not None:
-            return known
+        hit = cache.by_text.get(quick)
+        if hit is not None:
+            self.used[quick] = hit[1]
+            return hit[0]
         names = self.names_digest(text)
         slow = (digest, names, broken)
         known = cache.by_names.get(slow)
@@ -184,9 +219,13 @@ class FunctionLowering:
             except RecursionError:  # called from deep inside somebody's own recursion, or syntax nested without end
                 known = self.unknown(item, shell, stamp)
             cache.by_names[slow] = known
-        cache.by_text[quick] = known
-        cache.trim()
+        cache.by_text[quick] = known, slow
+        self.used[quick] = slow
         return known
+
+    def done(self) -> None:
+        """All functions of the file were asked for."""
+        self.cache.lowered(self.path, self.used)
 
     def names_digest(self, text: bytes) -> bytes:
         """What the names of a text that are macros, classes or functions of the file spelled like CUDA's mean."""

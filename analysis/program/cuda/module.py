@@ -52,6 +52,7 @@ def lower_module(
     complete(cx, found)
     lowered = FunctionLowering(path, syntax, environment, cache if cache is not None else LoweringCache())
     results = [lowered.function(item, shell) for item, shell in zip(found.functions, shells, strict=True)]
+    lowered.done()
     made = _place(path, found, results)
     by_record: dict[str, list[str]] = {}
     for item, function in zip(found.functions, made, strict=True):
