@@ -121,7 +121,8 @@ class StitchServer(LanguageServer):
         older = self.analyses.outline(document) is not None
         if self.settings_at(uri).diagnosticsTrigger == "edit" or not older:
             try:
-                await asyncio.wait_for(self.analyses.outlined(uri), seconds if older else _OUTLINE_SECONDS)
+                async with asyncio.timeout(seconds if older else _OUTLINE_SECONDS):
+                    await self.analyses.outlined(uri)
             except TimeoutError:
                 pass  # the one of an older text, carried to this one, is better than none
         document = self.documents.get(uri)
@@ -188,7 +189,8 @@ class StitchServer(LanguageServer):
                 self._watch.cancel()
             self.analyses.close()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self.jobs.end_all(), _END_SECONDS)
+                async with asyncio.timeout(_END_SECONDS):
+                    await self.jobs.end_all()
 
 
 # -------------------------------------------------------------------------------------------------------------- the table
@@ -249,14 +251,15 @@ def build_server(
     analysis_command: Sequence[str] = COMMAND,
     analysis_process: subprocess.Popen[bytes] | None = None,
     features: Sequence[Feature] = FEATURES,
+    commands: Sequence[tuple[str, Callable[..., Any]]] = COMMANDS,
 ) -> StitchServer:
-    """A server with its features registered."""
+    """A server with its features and commands registered."""
     # At lower levels pygls logs whole messages, which hold the user's text, and tracebacks of what we report ourselves.
     logging.getLogger("pygls").setLevel(logging.CRITICAL)
     server = StitchServer(version, analysis_command, analysis_process)
     for feature in features:
         server.feature(feature.method, feature.options)(feature.handler)
-    for name, handler in COMMANDS:
+    for name, handler in commands:
         server.command(name)(handler)
     return server
 

@@ -1,7 +1,7 @@
 """Work-done progress of a job: begin, report and end always in pairs, or nothing at all.
 
-When the client cannot show progress, the start and the end go to the log window instead; a popup for each opened file
-would be worse than nothing.
+When the client cannot show progress, the start and the end of what the user asked for are shown as messages, and those of other jobs
+go to the log window: a popup for each opened file would be worse than nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class Progress:
             params = t.WorkDoneProgressCreateParams(token=self._job.token)
             try:
                 created = self._server.protocol.send_request_async(t.WINDOW_WORK_DONE_PROGRESS_CREATE, params)
-                await asyncio.wait_for(created, _CREATE_SECONDS)
+                # Not `wait_for`: before Python 3.12 it forgets a cancellation that comes together with the answer.
+                async with asyncio.timeout(_CREATE_SECONDS):
+                    await created
                 self._shown = True
             except (JsonRpcException, TimeoutError):
                 log.warning("the client did not create a progress token")
@@ -64,4 +66,7 @@ class Progress:
         self._server.protocol.notify(t.PROGRESS, t.ProgressParams(token=self._job.token, value=value))
 
     def _say(self, text: str) -> None:
-        self._server.window_log_message(t.LogMessageParams(type=t.MessageType.Info, message=text))
+        if self._job.asked:
+            self._server.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=text))
+        else:
+            self._server.window_log_message(t.LogMessageParams(type=t.MessageType.Info, message=text))

@@ -10,7 +10,9 @@ from stitchcuda.agent import journal, versions
 from stitchcuda.agent.journal import JournalError
 from stitchcuda.agent.versions import UnitError
 from stitchcuda.server.convert import Annotated, Note
+from stitchcuda.server.report.diff import unified
 
+PATCH = "change.patch"
 _MARK = b"\xef\xbb\xbf"
 
 
@@ -59,6 +61,20 @@ def read(run_dir: Path, folder: Path, outcome: str) -> RunEdits:
         tuple(edits),
         notes,
     )
+
+
+def write_patch(run_dir: Path) -> Path | None:
+    """Writes the change of the best version as a unified diff beside the journal; None when it cannot be."""
+    try:
+        record = journal.read(run_dir)
+        base = journal.base_texts(record)
+        after = versions.compose(base, record.units, record.best)
+        file = run_dir / PATCH
+        text = unified({path: base[path] for path in after if path in base}, after)
+        journal.write_whole(file, text.encode(errors="surrogateescape"))
+    except (JournalError, UnitError):
+        return None
+    return file
 
 
 def _must_be_utf8(path: str, text: bytes) -> None:

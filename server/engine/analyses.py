@@ -358,7 +358,8 @@ class Analyses:
         self._answers[number] = answer
         self._send(request(number))
         try:
-            got = await asyncio.wait_for(answer, _STUCK_SECONDS)
+            async with asyncio.timeout(_STUCK_SECONDS):
+                got = await answer
         except TimeoutError as error:
             raise EngineUnavailable("the analysis did not answer in time") from error
         finally:

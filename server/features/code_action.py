@@ -114,7 +114,8 @@ async def resolve(ls: StitchServer, action: t.CodeAction) -> t.CodeAction:
         return action
     try:
         # The text may have changed since the list was made; what the fix means then comes from a new analysis.
-        await asyncio.wait_for(ls.analyses.settled(data["uri"]), _RESOLVE_SECONDS)
+        async with asyncio.timeout(_RESOLVE_SECONDS):
+            await ls.analyses.settled(data["uri"])
     except TimeoutError:
         pass  # facts carried over the edits are still right where nobody typed
     view = ls.view(data["uri"])

@@ -80,7 +80,8 @@ async def _pull(ls: StitchServer) -> None:
         scopes = [t.ConfigurationItem(section=SECTION, scope_uri=uri) for uri in folders]
         items = t.ConfigurationParams(items=[t.ConfigurationItem(section=SECTION), *scopes])
         try:
-            answer = await asyncio.wait_for(ls.workspace_configuration_async(items), _PULL_SECONDS)
+            async with asyncio.timeout(_PULL_SECONDS):
+                answer = await ls.workspace_configuration_async(items)
             values = answer[0] if answer else None
             by_folder = {path_of(uri): given for uri, given in zip(folders, answer[1:], strict=False)}
         except (TimeoutError, JsonRpcException):

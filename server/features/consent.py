@@ -81,7 +81,8 @@ async def _denied(ls: StitchServer, progress: Progress, text: str, command: str)
     number = str(uuid.uuid4())
     answer = ls.protocol.send_request_async(t.WINDOW_SHOW_MESSAGE_REQUEST, params, msg_id=number)
     try:
-        chosen = await asyncio.wait_for(answer, ls.answer_seconds)
+        async with asyncio.timeout(ls.answer_seconds):
+            chosen = await answer
     except TimeoutError:
         _withdraw(ls, number)
         return f"nobody answered the question; this command agrees: {command}"

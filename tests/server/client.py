@@ -238,6 +238,9 @@ async def editor_session(
 
     @client.feature(t.WINDOW_SHOW_MESSAGE_REQUEST)  # type: ignore[untyped-decorator]
     async def on_question(params: t.ShowMessageRequestParams) -> t.MessageActionItem | None:
+        if [action.title for action in params.actions or ()] == ["Show the Change"]:  # a message with a button
+            session.messages.append(params.message)
+            return t.MessageActionItem(title="Show the Change")
         session.asked.append(params)
         try:
             while not session.chosen:

@@ -128,18 +128,6 @@ async def test_findings_move_with_the_text_before_the_next_analysis() -> None:
         assert editor.pushed[-1].version == 1
 
 
-async def test_saving_is_the_trigger_when_set_so() -> None:
-    async with editor_session(options={"diagnosticsTrigger": "save"}) as editor:
-        editor.open(URI, TEXT)
-        await diagnostics(editor, URI, 1)
-        editor.replace(URI, "void f() {}\n")
-        await asyncio.sleep(0.4)
-        assert editor.pushed[-1].version == 1
-        identifier = t.TextDocumentIdentifier(uri=URI)
-        editor.client.text_document_did_save(t.DidSaveTextDocumentParams(text_document=identifier))
-        await diagnostics(editor, URI, 0)
-
-
 async def test_hover_lens_symbols() -> None:
     async with editor_session(options=NOW) as editor:
         editor.open(URI, TEXT)
@@ -293,49 +281,6 @@ async def test_closing_a_file_takes_its_unsaved_text_back(tmp_path: Path) -> Non
         await diagnostics(editor, first, 1)
 
 
-@pytest.mark.parametrize(
-    "method",
-    [
-        t.TEXT_DOCUMENT_HOVER,
-        t.TEXT_DOCUMENT_CODE_ACTION,
-        t.TEXT_DOCUMENT_CODE_LENS,
-        t.TEXT_DOCUMENT_DOCUMENT_SYMBOL,
-        t.TEXT_DOCUMENT_DID_SAVE,
-        t.TEXT_DOCUMENT_DIAGNOSTIC,
-        t.INITIALIZED,
-    ],
-)
-async def test_a_broken_feature_breaks_nothing_else(method: str, capfd: pytest.CaptureFixture[str]) -> None:
-    async with editor_session("vscode", command=(*FAKE, "--fail", method), options=NOW) as editor:
-        editor.open(URI, TEXT)
-        identifier = t.TextDocumentIdentifier(uri=URI)
-        origin = t.Position(line=0, character=0)
-        requests: dict[str, Any] = {
-            t.TEXT_DOCUMENT_HOVER: t.HoverParams(text_document=identifier, position=origin),
-            t.TEXT_DOCUMENT_CODE_ACTION: t.CodeActionParams(
-                text_document=identifier,
-                range=t.Range(start=origin, end=origin),
-                context=t.CodeActionContext(diagnostics=[]),
-            ),
-            t.TEXT_DOCUMENT_CODE_LENS: t.CodeLensParams(text_document=identifier),
-            t.TEXT_DOCUMENT_DOCUMENT_SYMBOL: t.DocumentSymbolParams(text_document=identifier),
-            t.TEXT_DOCUMENT_DIAGNOSTIC: t.DocumentDiagnosticParams(text_document=identifier),
-        }
-        editor.client.text_document_did_save(t.DidSaveTextDocumentParams(text_document=identifier))
-        for name, params in requests.items():
-            answer = asyncio.wrap_future(editor.client.protocol.send_request(name, params))
-            if name == method:
-                with pytest.raises(JsonRpcException) as caught:
-                    await asyncio.wait_for(answer, 5)
-                assert "secret" not in caught.value.message and caught.value.data is None
-            else:
-                await asyncio.wait_for(answer, 5)
-        assert not editor.client.messages
-    captured = capfd.readouterr().err
-    assert "secret" not in captured and "Traceback" not in captured
-    assert captured.count("RuntimeError at fake_server.py") == 1
-
-
 async def test_misfits_are_ignored_quietly(capfd: pytest.CaptureFixture[str]) -> None:
     async with editor_session(options=NOW) as editor:
         editor.open(URI, TEXT)
@@ -414,27 +359,3 @@ async def test_indexing_can_be_cancelled(way: str, tmp_path: Path) -> None:
         await until(lambda: isinstance(reports[-1], t.WorkDoneProgressEnd) or None, seconds=1)
         end: object = reports[-1]
         assert isinstance(end, t.WorkDoneProgressEnd) and end.message == "cancelled"
-
-
-async def test_real_changes_reach_the_store_as_they_were_made() -> None:
-    """Random edits through the protocol, in both encodings: findings stand where the client has them."""
-    import random
-
-    for name in ("neovim", "visual_studio_code"):
-        rng = random.Random(7)
-        async with editor_session(name, options=NOW) as editor:
-            editor.open(URI, "hazard(x)\n")
-            for _ in range(120):
-                lines = editor.texts[URI].split("\n")
-                line = rng.randrange(len(lines))
-                place = editor.find(URI, "hazard(x)")
-                if line == place.line:
-                    column = rng.choice((place.character, place.character + len("hazard(x)")))
-                else:
-                    column = 0
-                at = t.Position(line=line, character=column)
-                new = rng.choice(("\n", "😀", "é ", "\f", "\u2028", " ", "x\n"))
-                editor.edit(URI, t.Range(start=at, end=at), new)
-            (found,) = await diagnostics(editor, URI, 1)
-            assert editor.at(URI, found.range) == "hazard(x)"
-            assert editor.encoding == ("utf-8" if name == "neovim" else "utf-16")

@@ -4,12 +4,7 @@ that dies."""
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 from lsprotocol import types as t
@@ -17,15 +12,11 @@ from stitchcuda.agent.units import TextEdit, Unit
 from stitchcuda.analysis.proof.model import Declared
 from stitchcuda.server.convert import Annotated, to_annotated_edit
 from stitchcuda.server.documents import Documents
-from stitchcuda.server.lifetime import is_alive
 
-from tests.server.client import FAKE, ROOT, editor_session, until
-from tests.server.test_lifetime import answer_to, message
+from tests.server.client import FAKE, editor_session, until
 from tests.server.test_program_jobs import MAIN, Desk, at, desk, job_ended, jobs, save
 
 __all__ = ["desk"]  # the fixture
-
-PATIENCE_SECONDS = 20  # as in test_lifetime: how slow the machine is must not matter
 
 
 def stitched(desk: Desk, files: dict[str, bytes], gone: bytes) -> dict[str, bytes]:
@@ -142,75 +133,3 @@ def test_an_edit_inside_a_character_or_a_line_end_is_none(start: int, end: int) 
     documents.open("file:///a.cu", "cuda", 1, "🐢ab\r\nc")  # four bytes, two, two, one
     edit = Annotated("/a.cu", start, end, "", "n")
     assert to_annotated_edit([edit], {}, documents.at, "utf-16", t.ClientCapabilities(), False) is None
-
-
-# A job's command that runs a program, as the real ones do: under a watch. The program does not want to end.
-RUNNING = """\
-import pathlib, sys
-from stitchcuda.gpu_validate.processes import run_limited
-here = pathlib.Path(__file__).parent
-run_limited([sys.executable, str(here / "stubborn.py")], cwd=here)
-"""
-STUBBORN = """\
-import os, pathlib, signal, time
-signal.signal(signal.SIGTERM, signal.SIG_IGN)
-pathlib.Path(__file__).with_name("pid").write_text(str(os.getpid()))
-time.sleep(60)
-"""
-
-
-@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
-@pytest.mark.parametrize("way", ["end of input", "SIGTERM", "death of the editor"])
-def test_a_program_that_runs_for_a_job_ends_with_the_editor(desk: Desk, way: str) -> None:
-    desk.tool.write_text(RUNNING)
-    (desk.folder / "stubborn.py").write_text(STUBBORN)
-    editor = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    server = subprocess.Popen(
-        (*FAKE, "--tool", str(desk.tool)), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert server.stdin is not None and server.stdout is not None
-    stdin = server.stdin
-
-    def send(**fields: Any) -> None:
-        stdin.write(message(**fields))
-        stdin.flush()
-
-    try:
-        options = {"trusted": True}
-        params = {"processId": editor.pid, "rootUri": None, "capabilities": {}, "initializationOptions": options}
-        send(id=1, method="initialize", params=params)
-        answer_to(server.stdout, 1)
-        send(method="initialized", params={})
-        item = {"uri": desk.uri, "languageId": "cuda", "version": 1, "text": MAIN}
-        send(method="textDocument/didOpen", params={"textDocument": item})
-        send(id=2, method="workspace/executeCommand", params={"command": "stitchcuda.stitch", "arguments": [desk.uri]})
-        assert "result" in answer_to(server.stdout, 2)
-        pid = _number_in(desk.folder / "pid")
-        assert is_alive(pid)
-        if way == "end of input":
-            stdin.close()
-        elif way == "SIGTERM":
-            server.send_signal(signal.SIGTERM)
-        else:
-            editor.kill()
-        before = time.monotonic()
-        server.wait(PATIENCE_SECONDS)
-        while is_alive(pid):
-            assert time.monotonic() - before < PATIENCE_SECONDS, "the program outlives the server"
-            time.sleep(0.01)
-        print(f"{way}: all gone after {time.monotonic() - before:.2f} s")
-    finally:
-        for process in (editor, server):
-            process.kill()
-            process.wait()
-        stdin.close()
-        server.stdout.close()
-
-
-def _number_in(file: Path) -> int:
-    end = time.monotonic() + PATIENCE_SECONDS
-    while time.monotonic() < end:
-        if file.exists() and (text := file.read_text()):
-            return int(text)
-        time.sleep(0.02)
-    raise AssertionError(f"{file} was not written")

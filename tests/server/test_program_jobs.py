@@ -5,8 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -116,46 +114,6 @@ async def job_ended(editor: Editor, job: str) -> Any:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("client", ["visual_studio_code", "neovim", "plain"])
-async def test_stitching_ends_in_one_edit_of_all_files(desk: Desk, client: str) -> None:
-    texts = desk.stitched()
-    async with at(desk, client) as editor:
-        action = next(a for a in await editor.actions(desk.uri, RANGE, ["refactor"]))
-        assert action.command is not None and action.edit is None
-        answer = await editor.command(action.command.command, *(action.command.arguments or ()))
-        assert (await job_ended(editor, answer["job"]))["state"] == "done"
-        assert desk.words is not None
-        assert desk.words[0] == ["stitch", str(desk.program), "--format", "json", "--progress", "json"]
-        (sent,) = editor.applied
-        assert {Path(uri).name: text for uri, text in editor.texts.items()} == texts
-        annotations = sent.edit.change_annotations
-        if client == "visual_studio_code":
-            notes = [(note.label, note.description) for note in (annotations or {}).values()]
-            assert notes == [
-                ("remove-wait (improved)", "nothing needs the wait"),
-                ("remove-wait (improved)", "nor this one"),
-            ]
-        else:
-            assert annotations is None
-        assert bool(sent.edit.document_changes) == (client != "plain")
-        assert (desk.program / "ops.cu").read_text() == OPS, "files change in the editor, not behind its back"
-        await until(lambda: any("twice as fast" in m for m in editor.messages))
-
-
-async def test_progress_is_begun_reported_and_ended(desk: Desk) -> None:
-    desk.stitched()
-    async with at(desk) as editor:
-        answer = await editor.command("stitchcuda.stitch", desk.uri, "-p99 latency under 8 ms")
-        await job_ended(editor, answer["job"])
-        assert desk.words is not None and desk.words[0][2] == "--intent=-p99 latency under 8 ms"
-        reports = [r for r in editor.client.progress_reports.values() if any(_is(x, "Stitch") for x in r)]
-        await until(lambda: isinstance(reports[0][-1], t.WorkDoneProgressEnd))
-        begin, *middle, end = reports[0]
-        assert isinstance(begin, t.WorkDoneProgressBegin) and begin.cancellable
-        assert [(m.percentage, m.message) for m in middle] == [(25, "building"), (100, "measuring")]
-        assert end.message == "done"
-
-
 @pytest.mark.parametrize(
     ("settings", "proposer", "key"),
     [
@@ -183,20 +141,6 @@ def _is(report: Any, title: str) -> bool:
 RANGE = t.Range(start=t.Position(line=0, character=0), end=t.Position(line=0, character=0))
 
 
-async def test_what_is_typed_during_the_run_is_never_lost(desk: Desk) -> None:
-    desk.stitched()
-    (desk.folder / "hold").touch()
-    async with at(desk) as editor:
-        answer = await editor.command("stitchcuda.stitch", desk.uri)
-        await until(lambda: desk.words)
-        editor.edit(desk.uri, RANGE, "// typed\n")
-        (desk.folder / "hold").unlink()
-        await job_ended(editor, answer["job"])
-        assert editor.applied == [] and editor.texts[desk.uri] == "// typed\n" + MAIN
-        message = await until(lambda: next((m for m in editor.messages if "not applied" in m), None))
-        assert "main.cu has changed since the run read it" in message and "stitchcuda runs apply" in message
-
-
 async def test_an_editor_that_takes_no_edits_is_sent_none(desk: Desk) -> None:
     desk.stitched()
     async with at(desk, "bare") as editor:
@@ -205,49 +149,6 @@ async def test_an_editor_that_takes_no_edits_is_sent_none(desk: Desk) -> None:
         assert editor.applied == []
         message = await until(lambda: next((m for m in editor.messages if "not applied" in m), None))
         assert "takes no edits" in message and "stitchcuda runs apply" in message
-
-
-async def test_an_editor_that_refuses_or_drops_the_edit_is_believed_by_its_text(desk: Desk) -> None:
-    desk.stitched()
-    async with at(desk) as editor:
-        editor.accepts = False
-        answer = await editor.command("stitchcuda.stitch", desk.uri)
-        await job_ended(editor, answer["job"])
-        assert editor.texts[desk.uri] == MAIN
-        await until(lambda: any("not applied: no." in m for m in editor.messages))
-
-
-async def test_cancelling_ends_the_command_and_sends_no_edit(desk: Desk) -> None:
-    desk.stitched()
-    (desk.folder / "hold").touch()
-    async with at(desk) as editor:
-        answer = await editor.command("stitchcuda.stitch", desk.uri)
-        words = await until(lambda: desk.words)
-        assert await editor.command("stitchcuda.cancel", answer["job"]) is True
-        async with asyncio.timeout(1.0):
-            assert (await job_ended(editor, answer["job"]))["state"] == "cancelled"
-        (desk.folder / "hold").unlink()
-        if sys.platform == "linux":
-            assert not os.path.exists(f"/proc/{words[1]}")
-        assert editor.applied == []
-
-
-async def test_an_untrusted_workspace_is_read_and_never_run(desk: Desk) -> None:
-    desk.stitched()
-    # Settings of the workspace cannot say that it is to be trusted.
-    command = (*FAKE, "--tool", str(desk.tool))
-    settings = {"trusted": True, "validateOnSave": True}
-    async with editor_session("neovim", command, {}, desk.program, configuration=settings) as editor:
-        editor.open(desk.uri, MAIN)
-        answer = await editor.command("stitchcuda.stitch", desk.uri)
-        await job_ended(editor, answer["job"])
-        assert desk.words is not None and "--no-run" in desk.words[0]
-        before = desk.words
-        with pytest.raises(Exception, match="not trusted"):
-            await editor.command("stitchcuda.validate", desk.uri)
-        save(editor, desk.uri)
-        await editor.command("stitchcuda.status")
-        assert desk.words == before
 
 
 async def test_unsaved_text_is_not_run(desk: Desk) -> None:
@@ -295,50 +196,6 @@ def pushed(editor: Editor, uri: str) -> list[t.Diagnostic] | None:
 
 
 SLOW = {"code": "latency-regression", "path": "main.cu", "line": 4, "message": "step takes 20 % more"}
-
-
-@pytest.mark.parametrize("client", ["visual_studio_code", "vscode"])
-async def test_a_regression_is_shown_on_its_line_moves_along_and_goes(desk: Desk, client: str) -> None:
-    """Pushed to clients that pull the other findings, too, and then nothing else is in it."""
-    desk.answer({"schema": 1, "state": "regressed", "findings": [SLOW]})
-    async with at(desk, client, validateOnSave=True) as editor:
-        save(editor, desk.uri)
-        (found,) = await until(lambda: pushed(editor, desk.uri) or None)
-        assert desk.words is not None and desk.words[0][:3] == ["gate", str(desk.program), "--on-save"]
-        assert (found.severity, found.source, found.message) == (2, "stitchcuda", "step takes 20 % more")
-        assert editor.at(desk.uri, found.range) == "step();" and found.range.start.line == 3
-        if client == "vscode":
-            assert {d.code for d in await editor.pull(desk.uri)}.isdisjoint({"latency-regression"})
-            assert all(d.code == "latency-regression" for p in editor.pushed for d in p.diagnostics)
-
-        editor.edit(desk.uri, RANGE, "// above\n")
-        (moved,) = await until(lambda: pushed(editor, desk.uri) or None)
-        assert moved.range.start.line == 4
-        inside = t.Position(line=4, character=6)
-        editor.edit(desk.uri, t.Range(start=inside, end=inside), "_fast")
-        await until(lambda: pushed(editor, desk.uri) == [])
-
-        (desk.program / "main.cu").write_text(editor.texts[desk.uri], encoding="utf-8")
-        save(editor, desk.uri)
-        await until(lambda: pushed(editor, desk.uri) or None)
-        desk.answer({"schema": 1, "state": "ok", "findings": []})
-        save(editor, desk.uri)
-        await until(lambda: pushed(editor, desk.uri) == [])
-
-
-async def test_what_was_edited_since_it_was_saved_gets_no_old_result(desk: Desk) -> None:
-    desk.answer({"schema": 1, "state": "regressed", "findings": [SLOW]})
-    (desk.folder / "hold").touch()
-    async with at(desk, validateOnSave=True) as editor:
-        save(editor, desk.uri)
-        await until(lambda: desk.words)
-        editor.edit(desk.uri, RANGE, "// typed\n")
-        (desk.folder / "hold").unlink()
-        (job,) = [
-            j for j in jobs(await editor.command("stitchcuda.status")) if j["title"].startswith("Validate on save")
-        ]
-        await job_ended(editor, job["id"])
-        assert not pushed(editor, desk.uri)
 
 
 async def test_a_save_replaces_the_validation_that_still_runs(desk: Desk) -> None:

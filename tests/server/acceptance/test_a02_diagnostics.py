@@ -10,7 +10,7 @@ from lsprotocol import types as t
 from stitchcuda.analysis.findings.finding import Severity
 from stitchcuda.analysis.rules import ALL_CODES, RULES
 
-from tests.server.client import ROOT, REAL, editor_session
+from tests.server.client import REAL, ROOT, editor_session
 
 FIXTURES = ROOT / "tests" / "fixtures" / "rules"
 SEVERITIES = {
@@ -40,7 +40,7 @@ async def test_a2_every_rule_tells_what_a_reader_needs(client: str) -> None:
     seen: set[str] = set()
     async with editor_session(client, REAL, ALL) as editor:
         for rule in RULES:
-            path = sorted((FIXTURES / rule.code).glob("bad_*"))[0]
+            path = min((FIXTURES / rule.code).glob("bad_*"))
             language = "python" if path.suffix == ".py" else "cuda"
             editor.open(path.as_uri(), path.read_text(encoding="utf-8"), language)
             if editor.pulls:

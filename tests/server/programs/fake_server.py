@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
 from typing import Any
 
 from lsprotocol import types as t
@@ -24,6 +25,7 @@ def fail(*_: object) -> None:
 def starving(seconds: float, handler: Callable[..., Any]) -> Callable[..., Any]:
     """The handler, which takes every thread of the pool first."""
 
+    @wraps(handler)
     async def starve(*arguments: Any) -> Any:
         for _ in range(2 * (os.cpu_count() or 1) + 32):
             asyncio.get_running_loop().run_in_executor(None, time.sleep, seconds)
