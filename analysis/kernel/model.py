@@ -68,7 +68,6 @@ class Memory(StrEnum):
     GLOBAL = "global"  # behind a parameter, or a `__device__` variable
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A piece of memory with a name of its own. Equal buffers are the same memory; different shared buffers are disjoint;
@@ -93,7 +92,6 @@ class Mode(StrEnum):
     ASYNC_WRITE = "async write"  # cp.async and its kin: complete only after a wait of the thread that issued it
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Access:
     """One access by all lanes in `lanes`. Lane k touches bytes `offset[k]` up to `offset[k] + size` of `buffer`.
@@ -133,7 +131,6 @@ class BarrierKind(StrEnum):
     WAIT = "wait"  # __pipeline_wait_prior(n), cp.async.wait_group n, cg::wait, consumer_wait
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Barrier:
     """A point at which lanes meet, or at which memory is ordered.

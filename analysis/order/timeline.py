@@ -72,7 +72,6 @@ class Range:
     member: tuple[str, ...] = ()
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """One allocation, variable or parameter that stands for memory.
@@ -204,7 +203,6 @@ def _product(sizes: tuple[Poly | None, Poly | None, Poly | None]) -> int | None:
     return total
 
 
-@quick_init
 @dataclass(frozen=True, slots=True)
 class Op:
     """One occurrence of an operation; see the module docstring."""
