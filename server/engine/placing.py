@@ -14,7 +14,7 @@ from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.order.timeline import Certainty, Edge, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Function, Program, Site
 from stitchcuda.analysis.syntax.text import LineIndex
-from stitchcuda.server.engine import describing
+from stitchcuda.server.engine import describing, lives, words
 from stitchcuda.server.engine.facts import (
     FileFacts,
     FunctionFact,
@@ -80,15 +80,15 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
     lines = _Lines(texts, read)
     ops = _ops_by_path(analysis.timelines, wanted)
     into = _Edges()
-    edges = describing.Edges()
-    places = describing.Places(program, lines.of, op_words)
+    edges = words.Edges()
+    places = words.Places(program, lines.of, op_words)
     return {
         path: FileFacts(
             path=path,
             launches=tuple(_launches(ops[path], program, lines, into)),
             functions=tuple(_functions(path, ops[path], analysis.timelines, program)),
             operations=tuple(describing.operations(path, _occurrences(ops[path]), places, edges)),
-            named=tuple(describing.named(path, analysis.timelines, program, places, edges)),
+            named=tuple(lives.named(path, analysis.timelines, program, places, edges)),
         )
         for path in wanted
     }
@@ -231,7 +231,7 @@ def _launches(
         for timeline, op in found.ops:
             kernels.add(op.kernel)
             paths.add((timeline.entry, op.calls))
-            streams.add(stream_words(timeline, op))
+            streams.add(words.stream_name(timeline, op))
             for access in op.accesses:
                 name = timeline.buffers[access.buffer].name
                 sure = access.certainty is Certainty.MUST
@@ -261,13 +261,6 @@ class _Ordered(dict[str, None]):
 
     def add(self, value: str) -> None:
         self[value] = None
-
-
-def stream_words(timeline: Timeline, op: Op) -> str:
-    if op.stream is None:
-        return "host"
-    stream = timeline.streams[op.stream]
-    return "the default stream" if stream.name == "default" else f"`{stream.name}`"
 
 
 def op_words(op: Op) -> str:
@@ -358,7 +351,7 @@ def _stages(found: Iterable[_Occurrences], program: Program) -> tuple[StageFact,
             continue
         used = _Ordered()
         for timeline, each in occurrences.ops:
-            used.add(stream_words(timeline, each))
+            used.add(words.stream_name(timeline, each))
         detail = "" if op.stream is None else f"on {', '.join(used).replace('`', '')}"
         title = op.kernel if op.kind is ApiKind.LAUNCH and op.kernel else op.api
         stages.append(StageFact(where, op.kind.value, title, f"{word} {detail}".strip()))
