@@ -43,7 +43,8 @@ def test_every_command_is_registered() -> None:
 def test_it_starts_for_the_languages_that_the_client_serves() -> None:
     languages = re.search(r"const LANGUAGES = \[(.+?)\]", SOURCE)
     assert languages is not None
-    assert MANIFEST["activationEvents"] == [f"onLanguage:{name}" for name in re.findall(r'"([^"]+)"', languages[1])]
+    expected = [f"onLanguage:{name}" for name in re.findall(r'"([^"]+)"', languages[1])]
+    assert MANIFEST["activationEvents"] == [*expected, "workspaceContains:**/stitchcuda.toml"]
     extensions = {name for language in MANIFEST["contributes"]["languages"] for name in language["extensions"]}
     assert extensions == {".cu", ".cuh"}
 

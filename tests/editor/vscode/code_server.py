@@ -149,7 +149,7 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     port = _free_port()
     # The grace time is how long an extension host outlives its page.
     options = ["--auth=none", f"--bind-addr=127.0.0.1:{port}", "--disable-telemetry", "--disable-update-check"]
-    command = [INSTALLED / "node", ENTRY, *options, "--reconnection-grace-time=5", *places]
+    command = [str(INSTALLED / "node"), str(ENTRY), *options, "--reconnection-grace-time=5", *places]
     environment = {
         **os.environ,
         "STITCHCUDA_DRIVER": str(drivers),
@@ -181,7 +181,7 @@ def _driver(folder: Path) -> Path:
 
 
 def _install(vsix: Path, places: list[str]) -> None:
-    command = [INSTALLED / "node", ENTRY, "--install-extension", str(vsix), *places]
+    command = [str(INSTALLED / "node"), str(ENTRY), "--install-extension", str(vsix), *places]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
