@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from stitchcuda.analysis.graph.concurrent import overlaps
+from stitchcuda.analysis.graph.concurrent import complete_before, overlaps
 from stitchcuda.analysis.graph.flow import value_edges
 from stitchcuda.analysis.graph.model import (
     LEGACY_LABEL,
@@ -60,11 +60,16 @@ class Lines:
 
 
 def execution_graph(
-    timelines: Iterable[Timeline], program: Program, sources: Mapping[str, bytes], function: str | None = None
+    timelines: Iterable[Timeline],
+    program: Program,
+    sources: Mapping[str, bytes],
+    function: str | None = None,
+    *,
+    complete: bool = False,
 ) -> ExecutionGraph:
     """The graph of all entries' Timelines, or the part of it that runs inside `function` (a name, qualified or not).
-    `sources` holds the text of the program's files, for line numbers."""
-    builder = GraphBuilder()
+    `sources` holds the text of the program's files, for line numbers. `complete`: also what is complete before each node."""
+    builder = GraphBuilder(complete=complete)
     builder.add_program(timelines, program, sources, function)
     return builder.graph()
 
@@ -90,13 +95,14 @@ class _Labels:
 class GraphBuilder:
     """Collects one graph from several programs: ids and stream labels are shared out among all of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, complete: bool = False) -> None:
         self.program = Program({}, {})
         self.lines = Lines(self.program, {})
         self.nodes: list[GraphNode] = []
         self.edges: list[GraphEdge] = []
         self.loops: list[GraphLoop] = []
         self.overlaps: list[GraphOverlap] = []
+        self.complete: list[int] | None = [] if complete else None
         self._labels = _Labels({})
         self._timelines = 0
 
@@ -112,7 +118,8 @@ class GraphBuilder:
             self._add(timeline, function)
 
     def graph(self) -> ExecutionGraph:
-        return ExecutionGraph(tuple(self.nodes), tuple(self.edges), tuple(self.loops), tuple(self.overlaps))
+        found = tuple(self.nodes), tuple(self.edges), tuple(self.loops), tuple(self.overlaps)
+        return ExecutionGraph(*found, tuple(self.complete or ()))
 
     def _add(self, timeline: Timeline, function: str | None) -> None:
         self._timelines += 1
@@ -128,6 +135,9 @@ class GraphBuilder:
         kept = {op.id for ops in occurrences.values() for op in ops}
         self.edges += _edges(timeline, names, kept)
         self.overlaps += overlaps(timeline, names, kept)
+        if self.complete is not None:
+            first = len(self.complete)
+            self.complete += [bits << first for bits in complete_before(timeline, names, kept)]
 
     def _inside(self, timeline: Timeline, op: Op, name: str) -> bool:
         stack = (timeline.entry, op.function, *(site.function for site in op.calls))

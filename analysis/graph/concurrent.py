@@ -1,5 +1,6 @@
-"""Timeline -> which nodes of the execution graph could run at the same time. Nodes merge the rounds of loops, so this is read from the
-occurrences: what a round of a node overlaps with may be of the round before."""
+"""Timeline -> which nodes of the execution graph could run at the same time, and which are complete before which. Nodes merge the rounds of
+loops, so this is read from the occurrences: what a round of a node overlaps with may be of the round before. Nor does it follow from the
+edges: what is ordered by way of a call that stands under a condition is ordered only when that call is made."""
 
 from __future__ import annotations
 
@@ -38,6 +39,31 @@ def overlaps(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> It
             next_round = rank[earlier.node] >= rank[later.node]
             found[GraphOverlap(names[earlier.node], names[later.node], next_round)] = None
     yield from found
+
+
+def complete_before(timeline: Timeline, names: Mapping[int, str], kept: set[int]) -> list[int]:
+    """For each node, in program order, the nodes before it (bits by their place in `names`) of which everything that was issued is
+    complete when any of its occurrences starts; when it returns, if it waits."""
+    masks = dict.fromkeys(names, 0)  # the ops of each node
+    for op in timeline.ops:
+        if op.id in kept:
+            masks[op.node] |= 1 << op.id
+    rank = {key: k for k, key in enumerate(names)}
+    order = list(masks.values())
+    complete = [-1] * len(order)
+    some = [0] * len(order)
+    for op in timeline.ops:
+        if op.id not in kept:
+            continue
+        k = rank[op.node]
+        done = timeline.before[op.id] | op.waits
+        open_ = timeline.earlier[op.id] & ~done
+        for other in range(k):
+            if order[other] & open_:
+                complete[k] &= ~(1 << other)
+            elif order[other] & done:
+                some[k] |= 1 << other
+    return [complete[k] & some[k] for k in range(len(order))]
 
 
 def _is_work(timeline: Timeline, op: Op) -> bool:

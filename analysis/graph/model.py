@@ -102,3 +102,6 @@ class ExecutionGraph:
     edges: tuple[GraphEdge, ...]
     loops: tuple[GraphLoop, ...]
     overlaps: tuple[GraphOverlap, ...] = ()  # not printed in JSON
+    complete: tuple[
+        int, ...
+    ] = ()  # not printed in JSON, when asked for: of each node the numbers (bits) of those complete before it

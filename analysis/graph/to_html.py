@@ -42,7 +42,7 @@ _SLOT = re.compile(r"\{\{(\w+)\}\}")
 
 @dataclass(frozen=True)
 class Side:
-    """One version of a program. `measured`: a run of it, told on this graph."""
+    """One version of a program, its graph with `complete`. `measured`: a run of it, told on this graph."""
 
     graph: ExecutionGraph
     hazards: tuple[Hazard, ...] = ()
@@ -103,6 +103,7 @@ def _side(side: Side) -> dict[str, Any]:
         {"lane": lane, "title": lane_title(lane), "flags": _flags(graph, lane)} for lane in lanes(graph.nodes)
     ]
     value["overlaps"] = _overlaps(graph, rank)
+    value["complete"] = [_runs(k for k in range(bits.bit_length()) if bits >> k & 1) for bits in graph.complete]
     value["hazards"] = [{**asdict(h), "nodes": [rank[n] for n in h.nodes]} for h in side.hazards]
     value["measured"] = _measured(side.measured, rank) if side.measured is not None else None
     value["problems"] = [

@@ -58,7 +58,7 @@ class Collected:
     """Builds the graph of several programs and remembers which nodes are whose."""
 
     def __init__(self) -> None:
-        self.builder = GraphBuilder()
+        self.builder = GraphBuilder(complete=True)
         self.parts: list[Part] = []
 
     def add(self, analysis: Analysis, timelines: Sequence[Timeline], *, whole: bool) -> None:

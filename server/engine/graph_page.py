@@ -14,7 +14,7 @@ from stitchcuda.server.cli.selection import selection
 
 def graph_page(analysis: Any, path: str, function: str) -> str:
     """The whole program of `path`, with what runs inside `function` (a name; "" for all) shown first. "" when there is nothing."""
-    graph = execution_graph(analysis.timelines, analysis.program, analysis.sources)
+    graph = execution_graph(analysis.timelines, analysis.program, analysis.sources, complete=True)
     inside = execution_graph(analysis.timelines, analysis.program, analysis.sources, function) if function else graph
     if not inside.nodes:
         return ""

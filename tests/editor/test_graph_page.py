@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stitchcuda.analysis.graph.build import execution_graph
+from stitchcuda.analysis.graph.build import NOT_NODES, execution_graph
 from stitchcuda.analysis.graph.model import ExecutionGraph, GraphEdge, GraphNode
 from stitchcuda.analysis.graph.to_html import NONCE, Side, to_html
 from stitchcuda.analysis.index import Index
@@ -165,6 +165,45 @@ def test_a_click_chooses_and_shows_what_the_operation_is_ordered_with(browser: B
     browser.do("press", keys="Escape")
     assert browser.js("document.querySelectorAll('.drawing .ring').length") == 0
     assert "Findings (1)" in browser.text("#details")
+
+
+@pytest.mark.parametrize("program", ["streams", "reuse"])
+def test_what_is_complete_before_an_operation_is_what_the_analysis_says(
+    browser: Browser, folder: Path, program: str
+) -> None:
+    source = f"tests/fixtures/traces/programs/{program}.cu"
+    browser.open(written(folder, f"{program}_order", source))
+    index = Index()
+    index.put(source, (ROOT / source).read_bytes())
+    (timeline,) = index.analyse().timelines
+    kept = [op for op in timeline.ops if op.kind not in NOT_NODES]
+    assert len({op.node for op in kept}) == len(kept) == len(browser.texts("#operations li")), "no loops"
+    told = []
+    for _ in kept:
+        browser.do("press", keys="n")
+        found = re.search(r"after (\d+) operations", browser.text("#announce"))
+        assert found is not None
+        told.append(int(found[1]))
+    done = [timeline.before[op.id] | op.waits for op in kept]
+    assert told == [sum(bits >> other.id & 1 for other in kept) for bits in done]
+
+
+def test_what_is_ordered_stands_to_the_right_and_has_its_lines(browser: Browser, streams: Path) -> None:
+    browser.open(streams, width=2600)
+    browser.do("press", keys="0")
+    (side,) = data_of(streams)["sides"]
+    where = {box["node"]: box["rect"] for box in boxes(browser)}
+    assert len(where) == len(side["nodes"])
+    across: dict[str, int] = {}
+    for source, target, why in side["edges"]:
+        one, other = side["nodes"][source], side["nodes"][target]
+        assert where[one["id"]][2] < where[other["id"]][0], (one["head"], other["head"])
+        if one["lane"] != other["lane"] and why not in ("data", "allocation"):
+            across[why] = across.get(why, 0) + 1
+    heads = browser.js(
+        "Object.fromEntries([...document.querySelectorAll('.drawing path.head')].map((e) => [e.classList[1], e.getAttribute('d').split('M').length - 1]))"
+    )
+    assert heads == across and {"event", "host_wait"} <= set(heads)
 
 
 def test_a_click_on_a_box_chooses_it(browser: Browser, streams: Path) -> None:

@@ -70,7 +70,7 @@ class Details {
     this.neighbours(side, "Directly before", side.out[node.index], (edge) => edge.target);
     this.beside(side, state.beside, node);
     const count = make(this.root, "p", { class: "keys" });
-    count.append(`${state.before.size} operations are complete before it, ${state.after.size} start only after it.`);
+    count.append(`${state.before.size} operations are complete ${node.waits ? "when it returns" : "before it"}, ${state.after.size} start only after it.`);
     if (layout && !layout.itemOf.has(node.index)) make(this.root, "p", { class: "keys" }, layout.measured ? "It did not run in the measured run." : "It is outside of the function that is shown.");
   }
 

@@ -312,8 +312,8 @@ class Drawing {
     if (state.selected < 0) return state.hits && state.hits.has(item.index) ? "found" : "";
     if (item.index === state.selected) return "chosen";
     if (state.beside.has(item.index)) return "beside";
-    if (state.near.has(item.index)) return state.before.has(item.index) ? "before" : "after";
-    return "";
+    if (!state.near.has(item.index)) return "";
+    return state.before.has(item.index) ? "before" : state.after.has(item.index) ? "after" : "";
   }
 
   badge(x, y, kind, sign) {

@@ -118,7 +118,7 @@ function mark(stage, index, span = null) {
   now.before = side.before(index);
   now.after = side.after(index);
   now.beside = side.beside(index);
-  const near = (edges, end) => edges.filter((edge) => ORDERS.has(edge.why)).map((edge) => edge[end]);
+  const near = (edges, end) => edges.filter((edge) => side.orders(edge)).map((edge) => edge[end]);
   now.near = new Set([...near(side.into[index], "source"), ...near(side.out[index], "target")]);
 }
 

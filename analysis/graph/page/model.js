@@ -14,6 +14,7 @@ class Side {
     this.lanes = value.lanes;
     this.measured = value.measured;
     this.hazards = value.hazards;
+    this.complete = value.complete; // of each node, the first and last of runs of nodes
     this.problems = value.problems;
     this.edges = value.edges.map(([source, target, why]) => ({ source, target, why }));
     this.loops = new Map(value.loops.map((loop) => [loop.id, loop]));
@@ -31,7 +32,6 @@ class Side {
     this.status = this.nodes.map(() => "");
     this.lanes.forEach((lane, k) => { lane.index = k; });
     const lanes = new Map(this.lanes.map((lane, k) => [lane.lane, k]));
-    const host = new Map();
     this.nodes.forEach((node, k) => {
       node.index = k;
       node.laneIndex = lanes.get(node.lane);
@@ -39,16 +39,11 @@ class Side {
       const memory = (node.writes.length ? node.writes : node.reads).join(", ");
       node.note = flat(`${node.kernel ? node.more : `${node.copy_kind || ""} ${memory || node.more}`} ${placeOf(node)}`);
       node.memory = flat(node.kernel ? "" : memory);
-      const thread = `${node.entry}\n${node.thread}`;
-      node.hostBefore = node.captured ? -1 : host.has(thread) ? host.get(thread) : -1; // the host goes on from call to call
-      if (node.lane === null && !node.captured) host.set(thread, k);
       const around = [node.entry, node.function, ...node.calls.map((call) => call.callee)];
       node.functions = new Set(around.filter(Boolean));
       node.words = [node.head, node.api, node.kernel, node.note, node.path, node.stream, node.event, node.function, node.condition, ...node.reads, ...node.writes]
         .filter(Boolean).join(" ").toLowerCase();
     });
-    this.hostAfter = this.nodes.map(() => []);
-    for (const node of this.nodes) if (node.hostBefore >= 0) this.hostAfter[node.hostBefore].push(node.index);
   }
 
   functions() {
@@ -61,34 +56,23 @@ class Side {
     return [...entries, ...[...others].filter((name) => !entries.has(name)).sort()];
   }
 
-  // Everything that is complete before a node starts.
+  // Whether an edge says that the source is complete before the target starts. What is captured is ordered inside of its capture only.
+  orders(edge) {
+    return ORDERS.has(edge.why) && this.nodes[edge.source].captured === this.nodes[edge.target].captured;
+  }
+
+  // Everything that is complete before a node starts, or when it returns if it waits. This does not follow from the edges: what is ordered
+  // by way of a call under a condition is so only when that call is made.
   before(index) {
-    return this.reach(index, (k) => {
-      const next = this.into[k].filter((edge) => ORDERS.has(edge.why)).map((edge) => edge.source);
-      if (this.nodes[k].hostBefore >= 0) next.push(this.nodes[k].hostBefore);
-      return next;
-    });
+    const found = new Set();
+    for (const [first, last] of this.complete[index] || []) for (let k = first; k <= last; k++) found.add(k);
+    return found;
   }
 
   // Everything that starts only when a node is complete.
   after(index) {
-    return this.reach(index, (k) => [
-      ...this.out[k].filter((edge) => ORDERS.has(edge.why)).map((edge) => edge.target),
-      ...this.hostAfter[k],
-    ]);
-  }
-
-  reach(index, along) {
     const found = new Set();
-    const waiting = [index];
-    while (waiting.length) {
-      for (const next of along(waiting.pop())) {
-        if (next !== index && !found.has(next)) {
-          found.add(next);
-          waiting.push(next);
-        }
-      }
-    }
+    this.complete.forEach((runs, k) => { if (runs.some(([first, last]) => first <= index && index <= last)) found.add(k); });
     return found;
   }
 

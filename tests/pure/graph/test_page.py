@@ -108,6 +108,62 @@ def test_every_operation_and_edge_is_in_the_page(race: Analysis) -> None:
     assert runs == overlaps != set()
 
 
+CONDITIONAL = """#include <cuda_runtime.h>
+__global__ void k(float* p) { p[threadIdx.x] = 1; }
+int main(int argc, char** argv) {
+    float *x, *h;
+    cudaStream_t s;
+    cudaMalloc(&x, 256);
+    cudaMallocHost(&h, 256);
+    cudaStreamCreate(&s);
+    k<<<1, 64, 0, s>>>(x);
+    if (argc > 1) cudaStreamSynchronize(s);
+    h[1] = 2;
+    cudaStreamSynchronize(s);
+    h[0] = 1;
+}
+"""
+
+
+def test_what_is_complete_is_so_on_every_path() -> None:
+    """The edges alone would say that the kernel is complete before the first call after the wait that may not be made."""
+    analysis = analysed(a=CONDITIONAL)
+    graph = execution_graph(analysis.timelines, analysis.program, analysis.sources, complete=True)
+    (side,) = data_of(to_html(Side(graph)))["sides"]
+    complete = {
+        node["line"]: {side["nodes"][k]["line"] for first, last in runs for k in range(first, last + 1)}
+        for node, runs in zip(side["nodes"], side["complete"], strict=True)
+    }
+    assert complete[9] == {6, 7, 8}, "the host's calls before it"
+    assert 9 in complete[10], "when it returns"
+    assert 9 not in complete[11]
+    assert 9 in complete[12] and 9 in complete[13]
+
+
+def test_what_is_captured_is_not_complete_when_it_was_recorded() -> None:
+    index = Index()
+    path = "tests/fixtures/traces/programs/graph.cu"
+    index.put(path, (ROOT / path).read_bytes())
+    analysis = index.analyse()
+    graph = execution_graph(analysis.timelines, analysis.program, analysis.sources, complete=True)
+    captured = sum(1 << k for k, node in enumerate(graph.nodes) if node.captured)
+    assert captured
+    for node, complete in zip(graph.nodes, graph.complete, strict=True):
+        assert bool(complete & captured) <= node.captured, node
+
+
+def test_what_is_complete_does_not_overlap() -> None:
+    analysis = Index()
+    for path in sorted((ROOT / "examples" / "vit_expert").glob("*.[ch]*")):
+        analysis.put(path.name, path.read_bytes())
+    done = analysis.analyse()
+    graph = execution_graph(done.timelines, done.program, done.sources, complete=True)
+    rank = {node.id: k for k, node in enumerate(graph.nodes)}
+    now = [o for o in graph.overlaps if not o.next_round]
+    assert now and any(graph.complete)
+    assert not [o for o in now if graph.complete[rank[o.other]] >> rank[o.one] & 1]
+
+
 def test_equal_graphs_give_equal_pages(race: Analysis) -> None:
     again = analysed(race=RACE)
     one = to_html(Side(graph_of(race), hazards(graph_of(race), race, told)), title="race")
