@@ -224,6 +224,26 @@ def test_the_graph_is_a_page_that_leads_to_the_source_and_follows_edits(window: 
     window.run("settings", values={"workbench.colorTheme": None})
 
 
+def test_the_menu_and_the_walkthrough_say_what_can_be_done(window: Window, program: Path) -> None:
+    window.run("show", file=str(program / "main.cu"))
+    window.do("click", selector=f"{STATUS} a")
+    window.do("wait", selector=".quick-input-list .monaco-list-row", text="Stitch the Program End-to-End")
+    window.picture("menu")
+    window.do("press", keys="Escape")
+    window.run("command", command="workbench.action.openWalkthrough", given=["stitchcuda.stitchcuda#start"])
+    window.do("wait", selector=".gettingStartedContainer", text="Install the language server")
+    window.do("wait", selector=".gettingStartedContainer", text="Watch latency on save")
+    window.picture("walkthrough")
+
+
+def test_a20_a_mistake_in_stitchcuda_toml_is_shown_where_it_stands(window: Window) -> None:
+    folder = window.folder / "mistaken"
+    folder.mkdir()
+    (folder / "stitchcuda.toml").write_text('[check]\nseverity = "high"\n', encoding="utf-8")
+    (mistake,) = window.run("codes", file=str(folder / "stitchcuda.toml"), codes=["stitchcuda-toml"])
+    assert mistake["range"][0] == 1, mistake
+
+
 def test_a_file_of_20_000_lines(window: Window) -> None:
     kernels = "".join(
         f"__global__ void work{k}(float *x, int n) {{\n  int i = blockIdx.x * blockDim.x + threadIdx.x;\n"

@@ -1,8 +1,8 @@
-// Waits until a file has exactly the findings of these codes.
+// Waits until a file has exactly the findings of these codes; gives them.
 "use strict";
-const { findings, open } = require("./waiting");
+const { asJson, findings, open } = require("./waiting");
 
 exports.run = async (vscode, { file, codes }) => {
   const { document } = await open(vscode, file);
-  await findings(vscode, document.uri, codes);
+  return (await findings(vscode, document.uri, codes)).map(asJson);
 };
