@@ -84,6 +84,7 @@ class StitchServer(LanguageServer):
         self.jobs = Jobs(changed=lambda: status.changed(self))
         self.roots: tuple[str, ...] = ()
         self.client_shows_graph = False
+        self.client_asks_aside = False  # a question stands beside the text there, and takes no keys
         self.shows_status = False
         self.mistakes: list[str] = []  # in the initialization options, told once the client listens
         self.channel = diagnostics.Channel()
@@ -99,6 +100,7 @@ class StitchServer(LanguageServer):
             self.documents,
             on_facts=lambda path: diagnostics.facts_arrived(self, path),
             on_indexing=self.indexing.progress,
+            on_outline=self._show_again,
             command=analysis_command,
             process=analysis_process,
         )
@@ -140,6 +142,11 @@ class StitchServer(LanguageServer):
         if edits is None:
             facts, edits = FileFacts(document.path), ()
         return View(document, facts, edits, self.documents.encoding, self.documents.snapshot)
+
+    def _show_again(self) -> None:
+        """What stands in the text of an open file is another one without an edit of it: another file was edited or read."""
+        code_lens.refresh(self)
+        inlay_hint.refresh(self)
 
     def settings_at(self, uri: str) -> Settings:
         """The client's settings for a document: those of its folder in a workspace of several."""

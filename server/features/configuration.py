@@ -31,6 +31,7 @@ def initialize(ls: StitchServer, params: t.InitializeParams) -> None:
     known = options.get("commands") if isinstance(options, dict) else None
     name = params.client_info.name if params.client_info is not None else ""
     ls.client_shows_graph = "Visual Studio Code" in name or isinstance(known, list) and "stitchcuda.showGraph" in known
+    ls.client_asks_aside = ls.client_shows_graph and name != "Neovim"
     # Only from here: settings of a workspace must not be able to say that it is to be trusted.
     ls.trusted = isinstance(options, dict) and options.get("trusted") is True
     status.configure(ls, options)

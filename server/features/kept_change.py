@@ -21,12 +21,12 @@ _asking: set[asyncio.Task[None]] = set()  # a task that nobody holds may be coll
 
 
 def tell(ls: StitchServer, text: str, patch: Path | None) -> None:
-    """Says it, with where the change can be read. VS Code (the client that shows graphs) gets a button that opens it: there a question
+    """Says it, with where the change can be read. VS Code gets a button that opens it: there a question
     waits at the side. Other editors put one between the user and the text, which would take keys that are typed into it."""
     if patch is not None:
         text += f". To read it: {patch}"
     can_open = get_capability(ls.client_capabilities, "window.show_document.support")
-    if patch is None or not can_open or not ls.client_shows_graph:
+    if patch is None or not can_open or not ls.client_asks_aside:
         program_jobs.show(ls, text, t.MessageType.Warning)
         return
     task = asyncio.create_task(_ask(ls, text, patch))

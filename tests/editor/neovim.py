@@ -22,7 +22,7 @@ Found = TypeVar("Found")
 
 # What the tests look at: questions, which are answered by `_G.answers` in turn, and the labels of edits.
 WATCH = """
-_G.asked, _G.labels = {}, {}
+_G.asked, _G.labels, _G.neovims_select = {}, {}, vim.ui.select
 vim.ui.select = function(items, options, chosen)
   table.insert(_G.asked, options.prompt)
   local answer = _G.answers and table.remove(_G.answers, 1)

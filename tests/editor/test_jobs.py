@@ -118,6 +118,7 @@ def test_a15_what_is_typed_during_a_run_is_all_there_and_the_result_is_kept(
         editor.open(program / "main.cu")
         editor.do("StitchCuda")
         editor.wait_for("require('stitchcuda').statusline():find('Stitch') ~= nil")
+        editor.lua("vim.ui.select = _G.neovims_select")  # Neovim's own, which takes keys
         editor.cursor(1)
         editor.type("O// ")
         given = 0
@@ -129,7 +130,7 @@ def test_a15_what_is_typed_during_a_run_is_all_there_and_the_result_is_kept(
         for at in range(given, len(typed), 3):  # and after it
             editor.type(typed[at : at + 3])
         editor.type("<Esc>")
-        editor.wait_until(lambda: editor.nvim.api.get_mode()["mode"] == "n" or None, "the end of insert mode")
+        editor.wait_until(lambda: editor.nvim.request("nvim_get_mode")["mode"] == "n" or None, "the end of insert mode")
         assert editor.text() == f"// {typed}\n{small_program.MAIN}"
         editor.do(f"edit {program / 'smooth.cu'}")
         assert editor.text() == small_program.SMOOTH
@@ -201,6 +202,33 @@ def test_validate_is_refused_in_a_folder_that_is_not_trusted_and_unsaved_text_is
         assert len(editor.lua("return _G.asked")) == 1, "the answer holds"
 
 
+def test_unsaved_text_counts_in_files_that_have_nothing_of_cuda(tmp_path: Path) -> None:
+    """A header that was open, and typed in, before there was a server."""
+    program = small_program.write(tmp_path)
+    with neovim(tmp_path) as editor:
+        editor.do(f"edit {program / 'smooth.h'}")
+        editor.lua("vim.api.nvim_buf_set_lines(0, 0, 0, true, { '// typed' })")
+        editor.open(program / "main.cu")
+        editor.wait_for("vim.tbl_count(vim.lsp.get_clients()[1].attached_buffers) == 2")
+        editor.do("StitchCuda")
+        editor.wait_said(f"save {program / 'smooth.h'} first: stitching reads the files as they are saved")
+
+
+def test_a_file_that_no_server_follows_is_not_changed_over_unsaved_text(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
+    with neovim(tmp_path) as editor:
+        editor.open(program / "main.cu")
+        editor.do(f"noautocmd edit {program / 'smooth.cu'}")
+        editor.lua("vim.api.nvim_buf_set_lines(0, 0, 0, true, { '// typed' })")
+        editor.do(f"buffer {program / 'main.cu'}")
+        editor.do("StitchCuda")
+        editor.wait_said(
+            "not applied: smooth.cu has text in the editor that is not saved. Nothing is lost: stitchcuda runs "
+        )
+        assert editor.text() == small_program.MAIN
+        assert editor.text(program / "smooth.cu") == "// typed\n" + small_program.SMOOTH
+
+
 @pytest.mark.parametrize("transform", sorted(REWRITTEN))
 def test_each_rewrite_alone_is_an_edit_of_its_own(transform: str, tmp_path: Path) -> None:
     files, name, gone = REWRITTEN[transform]
@@ -253,6 +281,35 @@ def test_a_model_is_asked_only_after_a_yes_to_neovims_own_question(tmp_path: Pat
             editor.wait_until(lambda: endpoint.all_requests or None, "a request to the model", 60)
             editor.do("StitchCudaCancel")
             editor.wait_said("cancelled: Stitch end-to-end")
+
+
+def test_a_question_waits_until_nothing_is_typed(tmp_path: Path) -> None:
+    """With Neovim's own prompt, which takes keys."""
+    program = small_program.write(tmp_path)
+    before = "vim.lsp.config('stitchcuda', { init_options = { trusted = true, proposer = 'llm' } })"
+    with ScriptedEndpoint(then=nothing_left()) as endpoint:
+        env = {"STITCHCUDA_LLM_URL": endpoint.url, "STITCHCUDA_LLM_MODEL": "coder"}
+        with neovim(tmp_path, before=before, env=env) as editor:
+            editor.nvim.ui_attach(100, 30, rgb=True)
+            editor.lua("vim.ui.select = _G.neovims_select")
+            editor.open(program / "main.cu")
+            editor.do("StitchCuda")
+            editor.type("O// ")
+            typed, more = "", 60
+            while more:
+                editor.type("ab 1 ")
+                typed += "ab 1 "
+                time.sleep(0.02)
+                assert editor.nvim.request("nvim_get_mode")["mode"] == "i"
+                more -= any(endpoint.url in told for told in editor.said())  # and on, once the question is known
+                assert len(typed) < 20_000, "no question came"
+            editor.type("<Esc>")
+            prompt = lambda: editor.nvim.request("nvim_get_mode")["mode"]
+            editor.wait_until(lambda: prompt() not in ("n", "i") or None, "the prompt")
+            editor.type("2<CR>")
+            editor.wait_until(lambda: prompt() == "n" or None, "the end of the prompt")
+            editor.wait_said("the model was not asked, and nothing was sent or run: you did not agree")
+            assert editor.text() == f"// {typed}\n{small_program.MAIN}" and not endpoint.all_requests
 
 
 def test_progress_and_the_result_are_shown_in_the_message_area(tmp_path: Path) -> None:

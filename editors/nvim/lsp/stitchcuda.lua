@@ -8,6 +8,7 @@ return {
   on_exit = function(code, signal, id) require("stitchcuda.server").on_exit(code, signal, id) end,
   handlers = {
     ["window/showMessage"] = function(...) require("stitchcuda.messages").from_server(...) end,
+    ["window/showMessageRequest"] = function(...) return require("stitchcuda.messages").question(...) end,
     ["workspace/applyEdit"] = function(...) return require("stitchcuda.edits").apply(...) end,
   },
   commands = {

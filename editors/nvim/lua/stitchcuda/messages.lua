@@ -4,7 +4,8 @@ local M = {}
 local LEVELS = { vim.log.levels.ERROR, vim.log.levels.WARN, vim.log.levels.INFO, vim.log.levels.DEBUG } -- by MessageType
 local AGAIN = 200 -- milliseconds until a message is tried again that must wait for the command line
 local STAYS = 5000 -- milliseconds in which progress does not take a message's place
-local shown_at
+local PAUSE = 1000 -- milliseconds without a key before a question is put
+local shown_at, key_at
 
 -- Whether messages go where Neovim puts them; plugins with windows of their own need no help.
 local function is_default(notify) return debug.getinfo(notify, "S").source:find("vim/_[%a/]*editor.lua", 1) ~= nil end
@@ -54,6 +55,29 @@ end
 function M.from_server(_, params)
   local text = vim.trim(params.message)
   M.show(vim.startswith(text, "stitchcuda") and text or "stitchcuda: " .. text, LEVELS[params.type] or vim.log.levels.INFO)
+end
+
+-- Whether a question would now get keys that are meant for the text.
+local function is_working()
+  return vim.api.nvim_get_mode().mode ~= "n" or (key_at ~= nil and vim.uv.hrtime() / 1e6 - key_at < PAUSE)
+end
+
+-- From now on it is known when a key was typed.
+function M.watch_keys()
+  key_at = key_at or 0
+  vim.on_key(function() key_at = vim.uv.hrtime() / 1e6 end, vim.api.nvim_create_namespace("stitchcuda.keys"))
+end
+
+-- The handler of window/showMessageRequest: Neovim's own, once the user pauses. Its prompt takes keys, and it comes at any time. What is
+-- asked is in :messages before and after.
+function M.question(failed, params, context)
+  M.from_server(failed, params)
+  local waiting, is_main = coroutine.running()
+  while waiting and not is_main and is_working() do
+    vim.defer_fn(function() coroutine.resume(waiting) end, AGAIN)
+    coroutine.yield()
+  end
+  return vim.lsp.handlers["window/showMessageRequest"](failed, params, context)
 end
 
 return M

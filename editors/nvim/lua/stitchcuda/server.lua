@@ -103,6 +103,7 @@ function M.root_of(bufnr)
 end
 
 local told = {} -- folders in which the user knows that there is no server
+local waiting = {} -- buffers for which no server was started: { root, on_dir }
 local starting -- the folder that was asked for last: the first releases of 0.11 do not say it to `cmd`
 
 local function start_in(root, bufnr, on_dir)
@@ -134,19 +135,36 @@ function M.root_dir(bufnr, on_dir)
   local relevance = require("stitchcuda.relevance")
   local group = vim.api.nvim_create_augroup("stitchcuda.waiting", { clear = false })
   vim.api.nvim_clear_autocmds({ group = group, buffer = bufnr })
+  waiting[bufnr] = nil
   if runs_in(root) or relevance.may_matter(bufnr) then
     return start_in(root, bufnr, on_dir)
   end
+  waiting[bufnr] = { root = root, on_dir = on_dir }
   vim.api.nvim_create_autocmd("BufWritePost", {
     group = group,
     buffer = bufnr,
     callback = function()
-      if relevance.may_matter(bufnr) then
+      if waiting[bufnr] == nil then
+        return true
+      elseif relevance.may_matter(bufnr) then
+        waiting[bufnr] = nil
         start_in(root, bufnr, on_dir)
         return true -- once
       end
     end,
   })
+end
+
+-- A server follows all files of its folder that are open: jobs must know of text that is not saved, in whatever file of a program.
+local function let_in(root)
+  for bufnr, one in pairs(waiting) do
+    if one.root == root then
+      waiting[bufnr] = nil
+      if vim.api.nvim_buf_is_loaded(bufnr) then
+        one.on_dir(root)
+      end
+    end
+  end
 end
 
 -- ------------------------------------------------------------------------------------------------------------------ start
@@ -191,6 +209,10 @@ function M.before_init(params, config)
   if own == true then
     params.processId = vim.NIL -- the command may lead to another machine, where this number means something else
   end
+  vim.schedule(function()
+    require("stitchcuda.messages").watch_keys()
+    let_in(config.root_dir)
+  end)
 end
 
 -- -------------------------------------------------------------------------------------------------------------------- end
