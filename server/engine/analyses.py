@@ -69,12 +69,14 @@ class Analyses:
         documents: Documents,
         on_facts: Callable[[str], None],
         on_indexing: Callable[[Indexing], None],
+        on_outline: Callable[[], None],
         command: Sequence[str] = COMMAND,
         process: subprocess.Popen[bytes] | None = None,
     ):
         self._documents = documents
         self._on_facts = on_facts  # called with the path of an open document that has new facts
         self._on_indexing = on_indexing
+        self._on_outline = on_outline  # the outline of a document is another one although its text is the same
         self._command = command
         self._early = process
         self._process: subprocess.Popen[bytes] | None = None
@@ -253,7 +255,10 @@ class Analyses:
                 for path, outline in facts.items():
                     document = self._documents.at(path)
                     if document is not None and self._documents.since(document.uri, revisions[path]) is not None:
+                        before = self._outlines.get(path)
                         self._outlines[path] = (revisions[path], outline)
+                        if before is not None and before[0] == revisions[path] and before[1] != outline:
+                            self._on_outline()
             case Indexing():
                 self._on_indexing(message)
                 return

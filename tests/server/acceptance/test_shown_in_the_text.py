@@ -226,3 +226,29 @@ async def test_the_graph_opens_as_a_page_or_its_place_is_told(client: str, opene
             (message,) = await until(lambda: editor.messages or None)
             file = Path(message.removeprefix("The execution graph is in "))
             assert file.read_text(encoding="utf-8") == text
+
+
+async def test_lenses_and_hints_follow_an_edit_of_another_file(tmp_path: Path) -> None:
+    main, other = tmp_path / "main.cu", tmp_path / "other.cu"
+    head = "#include <cuda_runtime.h>\nvoid more(float *x);\n__global__ void k(float *x) { x[0] = 1; }\n"
+    main.write_text(f"{head}int main() {{\n  float *x;\n  cudaMalloc(&x, 4);\n  more(x);\n  k<<<1, 1>>>(x);\n}}\n")
+    other.write_text("#include <cuda_runtime.h>\nvoid more(float *x) { cudaMemset(x, 0, 4); }\n")
+    async with editor_session("visual_studio_code", REAL, NOW, tmp_path) as editor:
+        refreshed: list[str] = []
+        for method in (t.WORKSPACE_CODE_LENS_REFRESH, t.WORKSPACE_INLAY_HINT_REFRESH):
+            editor.client.feature(method)(lambda *_, method=method: refreshed.append(method))
+        for file in (main, other):
+            editor.open(file.as_uri(), file.read_text())
+        params = t.CodeLensParams(text_document=t.TextDocumentIdentifier(uri=main.as_uri()))
+
+        async def counts() -> str:
+            lenses = await editor.client.text_document_code_lens_async(params)
+            return next((lens.command.title for lens in lenses or [] if lens.command), "")
+
+        while await counts() != "1 kernel, 1 stream, 0 copies":
+            await asyncio.sleep(0.02)
+        refreshed.clear()
+        copies = "cudaMemcpy(x, x + 1, 4, cudaMemcpyDeviceToDevice);"
+        editor.replace(other.as_uri(), other.read_text().replace("cudaMemset(x, 0, 4);", copies))
+        await until(lambda: t.WORKSPACE_CODE_LENS_REFRESH in refreshed)
+        assert await counts() == "1 kernel, 1 stream, 1 copy"
