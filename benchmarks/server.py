@@ -1,33 +1,38 @@
 """Opening and typing in CUDA files of 3,000 and 50,000 lines, with our server and with clangd in the same run.
 
-    python benchmarks/server.py [--lines 3000 50000] [--edits 40] [--sources FOLDER] [--no-clangd] [--out FILE]
+    python -m benchmarks.server [--lines 3000 50000] [--edits 40] [--sources FOLDER] [--no-clangd] [--out FILE]
 
 Measured at the protocol, in milliseconds: process start to the `initialize` reply; `didOpen` to its first diagnostics;
-an edit in one function to the diagnostics of that version (no debounce in ours; clangd's own is part of it); and how soon
-the server answers another request sent right after a keystroke. Without `--sources` the file is generated: kernels and
-host functions with streams, copies and a hazard here and there, always the same. Prints a table, writes JSON.
+an edit in one function to the diagnostics of that version (no debounce in ours; clangd's own is part of it); how soon
+the server answers another request sent right after a keystroke; and hover and code actions after each of `--edits` further edits,
+once with nothing else going on and once while a stitch run builds a program and a validation waits for its turn. clangd gets the
+same build beside it. Without `--sources` the file is generated: kernels and host functions with streams, copies and a hazard here
+and there, always the same. Prints a table, writes JSON.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
-import platform
 import queue
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from benchmarks.peer import PATIENCE_SECONDS, Peer, header, load, percentile
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "vit"
+TRAFFIC = ("hover", "actions", "diagnostics")
 UNIT = """\
 __global__ void scale_{n}(const float *__restrict__ in, float *__restrict__ out, float factor, int count) {{
   int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -133,92 +138,22 @@ def concatenated(folder: Path, lines: int) -> str:
     return "".join(out)
 
 
-class Server:
-    """A language server on pipes, with the times at which its messages arrived."""
+class Server(Peer):
+    """Keeps when the diagnostics of each version arrived, and how many they were."""
 
     def __init__(self, command: list[str], folder: Path):
-        self.began = time.perf_counter()
-        self.process = subprocess.Popen(
-            command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        self.inbox: queue.Queue[tuple[float, dict[str, Any]]] = queue.Queue()
-        self.number = 0
-        self.writing = threading.Lock()
-        threading.Thread(target=self._read, daemon=True).start()
+        self.arrived: dict[int, tuple[float, int]] = {}
+        super().__init__(command, folder)
 
-    def _read(self) -> None:
-        stream = self.process.stdout
-        assert stream is not None
-        while True:
-            length = 0
-            while line := stream.readline().strip():
-                if line.lower().startswith(b"content-length"):
-                    length = int(line.split(b":")[1])
-            if not length:
-                return
-            body = stream.read(length)
-            arrived = time.perf_counter()
-            message = json.loads(body)
-            if "method" in message and "id" in message:  # progress, registrations, settings: nothing to say
-                self.send(id=message["id"], result=None)
-            self.inbox.put((arrived, message))
-
-    def send(self, **fields: Any) -> None:
-        body = json.dumps({"jsonrpc": "2.0", **fields}).encode()
-        assert self.process.stdin is not None
-        with self.writing:  # the reading thread answers requests
-            self.process.stdin.write(b"Content-Length: %d\r\n\r\n" % len(body) + body)
-            self.process.stdin.flush()
-
-    def request(self, method: str, params: Any) -> float:
-        """Milliseconds until the answer (an error is one)."""
-        self.number += 1
-        number = self.number
-        began = time.perf_counter()
-        self.send(id=number, method=method, params=params)
-        while True:
-            arrived, message = self.inbox.get(timeout=180)
-            if message.get("id") == number and "method" not in message:
-                return (arrived - began) * 1e3
+    def heard(self, arrived: float, message: dict[str, Any]) -> None:
+        if message.get("method") == "textDocument/publishDiagnostics":
+            params = message["params"]
+            self.arrived.setdefault(params.get("version", -1), (arrived, len(params["diagnostics"])))
 
     def diagnostics(self, version: int) -> tuple[float, int]:
-        """When the diagnostics of a version arrived, and how many they were."""
-        while True:
-            arrived, message = self.inbox.get(timeout=180)
-            if message.get("method") == "textDocument/publishDiagnostics":
-                params = message["params"]
-                if params.get("version", version) == version:
-                    return arrived, len(params["diagnostics"])
-
-    def memory(self) -> int | None:
-        """Resident megabytes of the process and its children (Linux)."""
-        try:
-            total, waiting = 0, [self.process.pid]
-            while waiting:
-                pid = waiting.pop()
-                status = Path(f"/proc/{pid}/status").read_text()
-                total += int(status.split("VmRSS:")[1].split()[0]) // 1024
-                waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-            return total
-        except (OSError, IndexError, ValueError):
-            return None
-
-    def cpu(self) -> float:
-        """Seconds of processor time of the process and its children (Linux; else NaN): does not depend on the load."""
-        try:
-            total, waiting = 0, [self.process.pid]
-            while waiting:
-                pid = waiting.pop()
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-                total += int(fields[11]) + int(fields[12])
-                waiting += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-            return total / os.sysconf("SC_CLK_TCK")
-        except (OSError, IndexError, ValueError):
-            return float("nan")
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.wait()
+        while version not in self.arrived:
+            self.heard(*self.inbox.get(timeout=PATIENCE_SECONDS))
+        return self.arrived[version]
 
 
 @dataclass
@@ -233,6 +168,11 @@ class Figures:
     memory_mb: int | None = None
     first_cpu_ms: float = 0  # processor time of `first`, all processes of the server
     edit_cpu_ms: float = 0  # mean of the edits
+    idle: dict[str, list[float]] = field(
+        default_factory=dict
+    )  # milliseconds of hover, actions and diagnostics after edits
+    busy: dict[str, list[float]] = field(default_factory=dict)  # the same while jobs run
+    busy_jobs: int = 0  # jobs that ran meanwhile
     failed: str = ""
 
 
@@ -243,17 +183,7 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
     server = Server(command, folder)
     try:
         capabilities = {"textDocument": {"publishDiagnostics": {"versionSupport": True, "relatedInformation": True}}}
-        server.request(
-            "initialize",
-            {
-                "processId": os.getpid(),
-                "rootUri": folder.as_uri(),
-                "capabilities": capabilities,
-                "initializationOptions": options,
-            },
-        )
-        figures.initialize_ms = (time.perf_counter() - server.began) * 1e3
-        server.send(method="initialized", params={})
+        figures.initialize_ms = server.initialize(folder, capabilities, options)
         time.sleep(1.0)  # the editor shows its window; both servers are warm when a file is opened
         uri = file.as_uri()
         item = {"uri": uri, "languageId": "cuda", "version": 1, "text": text}
@@ -286,11 +216,92 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
             figures.keys_ms.append((time.perf_counter() - began) * 1e3)
             time.sleep(0.05)  # a fast typist
         figures.memory_mb = server.memory()
+        after = 2 * edits + 2
+        figures.idle = traffic(server, uri, rows, places, range(after, after + edits))
+        with Load(server, folder, name == "stitchcuda") as load:
+            figures.busy = traffic(server, uri, rows, places, range(after + edits, after + 2 * edits), load.keep_going)
+            figures.busy_jobs = load.started
     except (queue.Empty, BrokenPipeError, OSError) as error:
         figures.failed = type(error).__name__
     finally:
         server.end()
     return figures
+
+
+def traffic(
+    server: Server,
+    uri: str,
+    rows: list[str],
+    places: list[tuple[int, int]],
+    versions: range,
+    each: Callable[[], None] = lambda: None,
+) -> dict[str, list[float]]:
+    """An edit, then hover on the changed line and its code actions, then the diagnostics of that edit; ten edits a second at most."""
+    took: dict[str, list[float]] = {"hover": [], "actions": [], "diagnostics": []}
+    identifier = {"uri": uri}
+    for version in versions:
+        line, column = places[(version * 15485863) % len(places)]
+        change = _change(line, column, rows, version)
+        here = {"line": line, "character": column}
+        began = time.perf_counter()
+        server.send(method="textDocument/didChange", params=_params(uri, version, change))
+        took["hover"].append(server.request("textDocument/hover", {"textDocument": identifier, "position": here}))
+        about = {"textDocument": identifier, "range": {"start": here, "end": here}, "context": {"diagnostics": []}}
+        took["actions"].append(server.request("textDocument/codeAction", about))
+        took["diagnostics"].append((server.diagnostics(version)[0] - began) * 1e3)
+        each()
+        time.sleep(max(0.0, began + 0.1 - time.perf_counter()))
+    return took
+
+
+class Load:
+    """A stitch run that builds a program, again and again, and a validation that waits for its turn: as jobs of our server, or the
+    same command beside another one."""
+
+    def __init__(self, server: Server, folder: Path, ours: bool):
+        self.server, self.ours, self.started = server, ours, 0
+        self.programs = [folder / "load" / name for name in ("stitched", "validated")]
+        for program in self.programs:
+            if not program.exists():
+                shutil.copytree(EXAMPLE, program)
+        self.beside: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        if self.ours:
+            for program in self.programs:
+                file = program / "main.cu"
+                item = {
+                    "uri": file.as_uri(),
+                    "languageId": "cuda",
+                    "version": -1,
+                    "text": file.read_text(encoding="utf-8"),
+                }
+                self.server.notify("textDocument/didOpen", textDocument=item)
+        self.keep_going()
+        time.sleep(2.0)  # until it has begun to build
+        return self
+
+    def keep_going(self) -> None:
+        if not self.ours:
+            if self.beside is None or self.beside.poll() is not None:
+                self.started += 1
+                words = [sys.executable, "-m", "stitchcuda.server.cli", "stitch", str(self.programs[0])]
+                self.beside = subprocess.Popen(
+                    words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+                )
+            return
+        running = [j for j in self.server.command("stitchcuda.status")["jobs"] if j["state"] == "running"]
+        titles = " ".join(j["title"] for j in running)
+        for word, command, program in zip(("Stitch", "Validate"), ("stitch", "validate"), self.programs, strict=True):
+            if word not in titles:
+                self.started += 1
+                self.server.command(f"stitchcuda.{command}", (program / "main.cu").as_uri())
+
+    def __exit__(self, *_: object) -> None:
+        if self.beside is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.beside.pid, signal.SIGKILL)
+            self.beside.wait()
 
 
 def _change(line: int, column: int, rows: list[str], version: int) -> dict[str, Any]:
@@ -367,10 +378,6 @@ def store_figures(text: str) -> dict[str, float]:
     return out
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(int(share * len(values)), len(values) - 1)] if values else float("nan")
-
-
 def table(all_figures: list[Figures]) -> str:
     head = f"{'server':<12} {'lines':>6} {'init':>7} {'first':>8} {'edit p50':>9} {'p99':>8} {'key p50':>8} {'p99':>7} {'cpu 1st':>8} {'cpu edit':>8} {'MB':>5} {'found':>6}"
     rows = [head]
@@ -383,6 +390,15 @@ def table(all_figures: list[Figures]) -> str:
             f"{percentile(f.edits_ms, 0.99):>8.1f} {statistics.median(f.keys_ms):>8.2f} "
             f"{percentile(f.keys_ms, 0.99):>7.2f} {f.first_cpu_ms:>8.0f} {f.edit_cpu_ms:>8.1f} {f.memory_mb or 0:>5} {f.findings:>6}"
         )
+    rows.append(
+        f"\n{'answers':<12} {'lines':>6} {'':>5}" + "".join(f"{name + ' p50':>16} {'p99':>7}" for name in TRAFFIC)
+    )
+    for f in all_figures:
+        for state, took in (("idle", f.idle), ("busy", f.busy)):
+            cells = [
+                f"{percentile(took.get(n, []), 0.5):>16.1f} {percentile(took.get(n, []), 0.99):>7.1f}" for n in TRAFFIC
+            ]
+            rows.append(f"{f.server:<12} {f.lines:>6} {state:>5}" + "".join(cells))
     return "\n".join(rows)
 
 
@@ -395,7 +411,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
     figures: list[Figures] = []
-    load: tuple[float, ...] = os.getloadavg() if hasattr(os, "getloadavg") else ()
+    before = load()
     remark, version = "", ""
     store = []
     for lines in arguments.lines:
@@ -404,7 +420,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             ours = [sys.executable, "-m", "stitchcuda.server.cli", "lsp", "--stdio"]
-            figures.append(measure("stitchcuda", ours, text, arguments.edits, {"diagnosticsDelay": 0}, folder))
+            figures.append(
+                measure("stitchcuda", ours, text, arguments.edits, {"diagnosticsDelay": 0, "trusted": True}, folder)
+            )
             print(table(figures[-1:]), flush=True)
             program = None if arguments.no_clangd else clangd()
             if program is not None:
@@ -419,43 +437,18 @@ def main() -> None:
             f"document store, {each['lines']} lines: key {each['key_ms']:.2f} ms, "
             f"change of 200 ranges {each['change_of_200_ranges_ms']:.1f} ms"
         )
-    after: tuple[float, ...] = os.getloadavg() if hasattr(os, "getloadavg") else ()
-    if load and max(load[0], after[0]) > 1.5 * (os.cpu_count() or 1):
+    after = load()
+    if before and max(before[0], after[0]) > 1.5 * (os.cpu_count() or 1):
         print(
-            f"The machine was busy with other work (load {load[0]:.1f} to {after[0]:.1f} on {os.cpu_count()} cores): only"
+            f"The machine was busy with other work (load {before[0]:.1f} to {after[0]:.1f} on {os.cpu_count()} cores): only"
         )
         print("the ratios between the servers and the processor times mean something.")
-    report = {
-        "schema": 1,
-        "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": "python benchmarks/server.py " + " ".join(sys.argv[1:]),
-        "machine": {
-            "system": platform.platform(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "load_before": load,
-            "load_after": after,
-            "python": platform.python_version(),
-        },
-        "versions": {
-            "clangd": version.strip().split("\n")[0],
-            **{name: metadata.version(name) for name in ("stitchcuda", "pygls", "lsprotocol", "tree-sitter-cuda")},
-        },
-        "clangd_headers": remark,
-        "store": store,
-        "figures": [vars(f) for f in figures],
-    }
-    out = arguments.out or Path(__file__).parent / "results" / f"server_{datetime.now(UTC):%Y%m%d}.json"
+    made = header("python -m benchmarks.server " + " ".join(sys.argv[1:]), before)
+    made["versions"]["clangd"] = version.strip().split("\n")[0]
+    report = {**made, "clangd_headers": remark, "store": store, "figures": [vars(f) for f in figures]}
+    out = arguments.out or Path(__file__).parent / "results" / "server.json"
     out.parent.mkdir(exist_ok=True)
     out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
-
-
-def _processor() -> str:
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-        return next(line.split(":")[1].strip() for line in text.split("\n") if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor()
 
 
 if __name__ == "__main__":

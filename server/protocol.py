@@ -125,7 +125,9 @@ class Protocol(LanguageServerProtocol):
         if failure is None:
             self._send_response(msg_id, result=future.result())
         elif isinstance(failure, JsonRpcException):
-            log.warning("request %r: %s", msg_id, failure.message)
+            log.warning(
+                "request %r: error %d", msg_id, failure.code
+            )  # its words, which may quote, are the client's alone
             self._send_response(msg_id, error=t.ResponseError(code=failure.code, message=failure.message))
         else:
             log.error("request %r failed: %s", msg_id, where(failure))

@@ -44,6 +44,10 @@ class Inbox:
             self._ready.wait_for(lambda: self._requests, timeout)
             return self._requests.pop(0) if self._requests else None
 
+    def is_waiting(self) -> bool:
+        """Whether there is a request."""
+        return bool(self._requests)
+
     def put_back(self, request: Request) -> None:
         """To be handled after everything that is waiting now."""
         with self._ready:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.graph.flow import value_edges
@@ -29,6 +29,7 @@ from stitchcuda.server.engine.facts import (
 )
 
 Read = Callable[[str], bytes | None]
+Fact = TypeVar("Fact")
 
 _STAGE_WORDS = {
     ApiKind.LAUNCH: "launch",
@@ -73,8 +74,19 @@ def place_findings(analysis: Any, paths: Iterable[str], complete: bool = True) -
     }
 
 
-def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes], read: Read) -> dict[str, FileFacts]:
-    """Launches and functions of the files `paths`, whose analysed text is in `texts`; other text comes from `read`."""
+class Interrupted(Exception):
+    """Something else is to be done first."""
+
+
+def place_outline(
+    analysis: Any,
+    paths: Iterable[str],
+    texts: Mapping[str, bytes],
+    read: Read,
+    stop: Callable[[], bool] = lambda: False,
+) -> dict[str, FileFacts]:
+    """Launches and functions of the files `paths`, whose analysed text is in `texts`; other text comes from `read`. Raises Interrupted
+    soon after `stop` is true."""
     program: Program = analysis.program
     wanted = set(paths)
     lines = _Lines(texts, read)
@@ -85,13 +97,22 @@ def place_outline(analysis: Any, paths: Iterable[str], texts: Mapping[str, bytes
     return {
         path: FileFacts(
             path=path,
-            launches=tuple(_launches(ops[path], program, lines, into)),
-            functions=tuple(_functions(path, ops[path], analysis.timelines, program)),
-            operations=tuple(describing.operations(path, _occurrences(ops[path]), places, edges)),
-            named=tuple(lives.named(path, analysis.timelines, program, places, edges)),
+            launches=_while_wanted(_launches(ops[path], program, lines, into), stop),
+            functions=_while_wanted(_functions(path, ops[path], analysis.timelines, program), stop),
+            operations=_while_wanted(describing.operations(path, _occurrences(ops[path]), places, edges), stop),
+            named=_while_wanted(lives.named(path, analysis.timelines, program, places, edges), stop),
         )
         for path in wanted
     }
+
+
+def _while_wanted(facts: Iterable[Fact], stop: Callable[[], bool]) -> tuple[Fact, ...]:
+    found = []
+    for fact in facts:
+        if stop():
+            raise Interrupted
+        found.append(fact)
+    return tuple(found)
 
 
 def graph_text(analysis: Any, function: str, form: str) -> str:

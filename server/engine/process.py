@@ -280,17 +280,19 @@ class AnalysisProcess:
 
     def send_outlines(self) -> None:
         """Sends the launches and functions of what was analysed since the last call: when nobody waits for findings."""
-        from stitchcuda.server.engine.placing import place_outline
+        from stitchcuda.server.engine.placing import Interrupted, place_outline
 
-        waiting, self._outlines = self._outlines, {}
-        for program, revisions in waiting.values():
+        for key, (program, revisions) in list(self._outlines.items()):
             same = {p: r for p, r in revisions.items() if p in self._open and self._open[p].revision == r}
             texts = {p: self._open[p].text for p in same}
             try:
-                facts = place_outline(program.analysis, same, texts, self._read)
+                facts = place_outline(program.analysis, same, texts, self._read, self._inbox.is_waiting)
+            except Interrupted:
+                return  # an edit goes first; the next pause goes on here
             except Exception as error:  # noqa: BLE001 - hover and lenses are worth less than the findings
                 print(f"the outline failed: {where(error)}", file=sys.stderr)
                 facts = {path: FileFacts(path) for path in same}
+            del self._outlines[key]
             self._send(Outline(same, facts))
 
     def _graph(self, request: GraphText) -> None:

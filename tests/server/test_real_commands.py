@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -100,10 +98,3 @@ async def test_the_commands_understand_the_words_of_the_jobs(desk: Desk) -> None
     async with at(desk, trusted=False) as editor:
         found = await words_of("stitchcuda.stitch")
         assert found.no_run and found.intent is None
-
-
-def test_starting_is_quick_because_analysis_and_agent_are_imported_elsewhere_or_late() -> None:
-    code = "import sys, stitchcuda.server.lsp; print(*sys.modules)"
-    modules = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
-    slow = ("stitchcuda.agent", "stitchcuda.gpu_validate", "stitchcuda.analysis.index", "tree_sitter", "openai")
-    assert [m for m in modules if m.startswith(slow)] == []
