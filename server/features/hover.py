@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _SUBSCRIPT = re.compile(r"\[[^\]]*\]")
-_SOON_SECONDS = 0.03
+_SOON_SECONDS = 0.0
 _MOST_MEMBERS = 3  # of one name, in different records
 
 
