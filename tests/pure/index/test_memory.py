@@ -1,0 +1,77 @@
+"""What was analysed is forgotten with the text that it was about: a server sees thousands of texts in an afternoon."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.kept import KeptWith
+from stitchcuda.analysis.program.ir import Block, Evaluate, Function, Program
+
+TEXT = """\
+__global__ void scale(float* x, int n) {{ int i = blockIdx.x * blockDim.x + threadIdx.x; if (i < n) x[i] *= {0}.0f; }}
+void other(float* x) {{ cudaMemset(x, {1}, 4); }}
+int main() {{
+  float* x;
+  cudaMalloc(&x, 4096);
+  for (int k = 0; k < {0}; ++k) scale<<<16, 64>>>(x, {0});
+  other(x);
+  if (cudaDeviceSynchronize() != cudaSuccess) return {0};
+  cudaFree(x);
+}}
+"""
+
+
+class Thing:
+    pass
+
+
+def test_a_value_goes_with_its_object() -> None:
+    kept: KeptWith[str] = KeptWith()
+    one, other = Thing(), Thing()
+    assert kept.get(one) is None and kept.keep(one, "a") == "a"
+    kept.keep(other, "b")
+    assert (kept.get(one), kept.get(other), len(kept)) == ("a", "b", 2)
+    kept.keep(one, "c")
+    assert kept.get(one) == "c" and len(kept) == 2
+    del one
+    gc.collect()
+    assert len(kept) == 1 and kept.get(other) == "b"
+
+
+def alive(index: Index) -> Counter[str]:
+    gc.collect()
+    kinds = (Block, Evaluate, Function, Program)
+    return Counter(type(o).__name__ for o in gc.get_objects() if type(o) in kinds)
+
+
+def test_edits_do_not_pile_up() -> None:
+    """Each edit is another text of three functions; after the caches are full, one comes and one goes."""
+    index = Index()
+    counts = []
+    for step in range(90):
+        index.put("/a.cu", TEXT.format(step + 2, step % 7).encode())
+        analysis = index.analyse(None)
+        assert analysis.complete and not analysis.problems
+        if step in (29, 89):
+            counts.append(alive(index))
+    before, after = counts
+    assert before["Function"] >= 3
+    for kind, count in after.items():
+        assert count <= before[kind] + 2, f"{kind}: {before[kind]} after 30 edits, {count} after 90"
+
+
+def test_a_file_that_is_gone_takes_what_is_known_of_it_along() -> None:
+    index = Index()
+    for step in range(40):
+        path = f"/{step}.cu"
+        index.put(path, TEXT.format(step + 2, 0).encode())
+        index.analyse(None)
+        index.drop(path)
+        if step == 9:
+            index.analyse(None)
+            before = alive(index)
+    index.analyse(None)
+    after = alive(index)
+    assert after["Function"] <= before["Function"] + 2 and after["Block"] <= before["Block"] + 4
