@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PLUGIN = ROOT / "editors" / "nvim"
-SECONDS = 30.0
+SECONDS = 60.0
 Found = TypeVar("Found")
 
 # What the tests look at: questions, which are answered by `_G.answers` in turn, and the labels of edits.
