@@ -66,8 +66,8 @@ class Details {
       });
     }
     this.times(stage, node);
-    this.neighbours(side, "Directly after", side.into[node.index], (edge) => edge.source);
-    this.neighbours(side, "Directly before", side.out[node.index], (edge) => edge.target);
+    this.neighbours(side, "Comes directly after", side.into[node.index], (edge) => edge.source);
+    this.neighbours(side, "Comes directly before", side.out[node.index], (edge) => edge.target);
     this.beside(side, state.beside, node);
     const count = make(this.root, "p", { class: "keys" });
     count.append(`${state.before.size} operations are complete ${node.waits ? "when it returns" : "before it"}, ${state.after.size} start only after it.`);

@@ -217,8 +217,8 @@ function legend() {
   const ring = (name, words) => entry((svg) => element(svg, "rect", { class: `ring ${name}`, x: 3, y: 2, width: 20, height: 10 }), words);
   if (stages.every((stage) => stage.state.selected < 0)) return;
   ring("chosen", "chosen");
-  ring("before", "must be complete before");
-  ring("after", "waits for it");
+  ring("before", "directly before");
+  ring("after", "directly after");
   ring("beside", "could overlap");
 }
 
