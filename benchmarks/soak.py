@@ -400,14 +400,15 @@ class Soak:
         """Between two edits, now and then."""
         file = self.rng.choice(self.files)
         draw = self.rng.random()
-        for kind, share, action in (
+        things: Sequence[tuple[str, float, Callable[[], None]]] = (
             ("save", 0.03, lambda: self.save(file)),
             ("close and open", 0.015, lambda: self.reopen(file)),
             ("rename", 0.006, lambda: self.rename(file)),
             ("settings", 0.004, self.configure),
             ("hover", 0.03, lambda: self.hover(file)),
             ("pause", 0.03, lambda: time.sleep(self.rng.random() * 0.2)),
-        ):
+        )
+        for kind, share, action in things:
             if draw < share:
                 self.counts[kind] += 1
                 action()

@@ -95,14 +95,17 @@ def is_shown(finding: PlacedFinding, settings: Settings) -> bool:
     return lets_through(settings, finding.code, finding.group, finding.confidence, finding.default)
 
 
-def shown_findings(view: View, settings: Settings) -> list[tuple[PlacedFinding, t.Range]]:
-    """The findings to show with where they are now, in source order."""
+def shown_findings(
+    view: View, settings: Settings, within: tuple[int, int] | None = None
+) -> list[tuple[PlacedFinding, t.Range]]:
+    """The findings to show with where they are now, in source order; those that touch the bytes `within` alone."""
     found = []
     for finding in view.facts.findings:
+        span = view.span(finding.place)
+        if span is None or within is not None and not (span[0] <= within[1] and within[0] <= span[1]):
+            continue
         if is_shown(finding, settings):
-            here = view.range(finding.place)
-            if here is not None:
-                found.append((finding, here))
+            found.append((finding, to_range(view.document, span, view.encoding)))
     found.sort(key=lambda f: (f[1].start.line, f[1].start.character, f[0].code))
     return found
 

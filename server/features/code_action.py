@@ -61,10 +61,8 @@ def code_actions(ls: StitchServer, params: t.CodeActionParams) -> list[t.CodeAct
         wanted = from_range(view.document, params.range, view.encoding)
         # Two findings with one fix (a race seen as both) get one action.
         offers: dict[object, _Offer] = {}
-        for offer in _offers(ls, view):
-            span = from_range(view.document, offer.here, view.encoding)
-            if span[0] <= wanted[1] and wanted[0] <= span[1]:
-                offers.setdefault((offer.fix.title, offer.fix.edits), offer)
+        for offer in _offers(ls, view, wanted):
+            offers.setdefault((offer.fix.title, offer.fix.edits), offer)
         preferred = next((o for o in offers.values() if o.fix.preferred), None)
         actions += [_action(ls, view, offer, offer is preferred) for offer in offers.values()]
     if view is not None and _wanted(fix_all.KIND, only):
@@ -143,9 +141,9 @@ def _find(offers: list[_Offer], data: dict[str, Any]) -> _Offer | None:
     return min(same, key=lambda o: abs(o.here.start.line - line), default=None)
 
 
-def _offers(ls: StitchServer, view: View) -> list[_Offer]:
+def _offers(ls: StitchServer, view: View, within: tuple[int, int] | None = None) -> list[_Offer]:
     offers = []
-    for finding, here in shown_findings(view, settings_at(ls, view.document.path)):
+    for finding, here in shown_findings(view, settings_at(ls, view.document.path), within):
         offers += [_Offer(finding, here, fix, False) for fix in finding.fixes]
         suppression = _suppression(view, finding, here.start.line)
         if suppression is not None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
-from stitchcuda.server.convert import View, shown_findings, takes_versions, to_workspace_edit
+from stitchcuda.server.convert import View, is_shown, takes_versions, to_workspace_edit
 from stitchcuda.server.engine.analyses import EngineUnavailable
 from stitchcuda.server.engine.facts import FileFacts, Place, PlacedEdit
 from stitchcuda.server.features import program_jobs
@@ -24,8 +24,9 @@ COMMAND = "stitchcuda.fixAll"
 
 def action(ls: StitchServer, view: View, resolves: bool) -> t.CodeAction | None:
     """None when no finding of the file has a safe fix."""
-    shown = shown_findings(view, settings_at(ls, view.document.path))
-    if not any(fix.preferred for finding, _ in shown for fix in finding.fixes):
+    settings = settings_at(ls, view.document.path)
+    fixed = (f for f in view.facts.findings if any(fix.preferred for fix in f.fixes) and is_shown(f, settings))
+    if not any(view.span(finding.place) is not None for finding in fixed):
         return None
     if resolves:
         return t.CodeAction(title=TITLE, kind=KIND, data={"uri": view.document.uri, "fix_all": True})

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.convert import View, from_position, to_range
-from stitchcuda.server.engine.facts import LaunchFact, NamedFact
+from stitchcuda.server.engine.facts import LaunchFact, NamedFact, Place
 from stitchcuda.server.features import on_save
 
 if TYPE_CHECKING:
@@ -78,14 +78,20 @@ def _line_around(view: View, at: int) -> tuple[bytes, int]:
 def _operation_at(ls: StitchServer, view: View, at: int) -> _Found | None:
     """The innermost launch, copy or wait around an offset."""
     found: list[tuple[int, _Found]] = []
-    facts = (
-        *((fact.place, describe(fact), fact.kernel) for fact in view.facts.launches),
-        *((fact.place, fact.lines, "") for fact in view.facts.operations if fact.lines),
-    )
-    for place, lines, kernel in facts:
+
+    def around(place: Place) -> tuple[int, int] | None:
         span = view.span(place)
-        if span is not None and span[0] <= at <= span[1]:
-            found.append((span[1] - span[0], ((*lines, *on_save.measured(ls, view.document, span[0], kernel)), span)))
+        return span if span is not None and span[0] <= at <= span[1] else None
+
+    def add(span: tuple[int, int], lines: tuple[str, ...], kernel: str) -> None:
+        found.append((span[1] - span[0], ((*lines, *on_save.measured(ls, view.document, span[0], kernel)), span)))
+
+    for launch in view.facts.launches:
+        if (span := around(launch.place)) is not None:
+            add(span, describe(launch), launch.kernel)
+    for operation in view.facts.operations:
+        if operation.lines and (span := around(operation.place)) is not None:
+            add(span, operation.lines, "")
     return min(found, key=lambda f: f[0])[1] if found else None
 
 
