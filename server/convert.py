@@ -61,10 +61,11 @@ def to_position(document: Document, offset: int, encoding: Encoding) -> t.Positi
 
 
 def to_range(document: Document, span: tuple[int, int], encoding: Encoding) -> t.Range:
-    return t.Range(
-        start=to_position(document, span[0], encoding),
-        end=to_position(document, span[1], encoding),
-    )
+    start = to_position(document, span[0], encoding)
+    text = document.encoded[span[0] : span[1]]
+    if text.isascii() and b"\n" not in text and b"\r" not in text:  # as most are: in one line, a unit a byte
+        return t.Range(start=start, end=t.Position(line=start.line, character=start.character + len(text)))
+    return t.Range(start=start, end=to_position(document, span[1], encoding))
 
 
 def from_position(document: Document, position: t.Position, encoding: Encoding) -> int:

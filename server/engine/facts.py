@@ -6,9 +6,27 @@ turn them into protocol values; no feature looks at the engine's types.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+from typing import Any, TypeVar
+
+from stitchcuda.analysis.quick_init import quick_init
+
+Fact = TypeVar("Fact")
+_MOST_FIELDS = 9  # that `quick_init` takes
 
 
+def _sent(cls: type[Fact]) -> type[Fact]:
+    """Class decorator: made and pickled fast. Thousands of these come with each edit of a long file, and what `dataclasses` does for
+    slots looks the fields up anew for each object."""
+    values: Callable[[Any], Any] = attrgetter(*[field.name for field in fields(cls)])  # type: ignore[arg-type]
+    made = quick_init(cls) if len(fields(cls)) <= _MOST_FIELDS else cls  # type: ignore[arg-type]
+    made.__reduce__ = lambda self: (made, values(self))  # type: ignore[method-assign]
+    return made
+
+
+@_sent
 @dataclass(frozen=True, slots=True)
 class Place:
     """A byte range of a file."""
@@ -18,6 +36,7 @@ class Place:
     end: int
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class PlacedEdit:
     """Replace the bytes of `place` by `text`."""
@@ -26,6 +45,7 @@ class PlacedEdit:
     text: str
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class PlacedFix:
     """A fix whose edits are ready to be sent; they belong together."""
@@ -35,12 +55,14 @@ class PlacedFix:
     edits: tuple[PlacedEdit, ...]
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class PlacedRelated:
     place: Place
     message: str
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class PlacedFinding:
     """A finding of the analysis with the places that it names."""
@@ -57,6 +79,7 @@ class PlacedFinding:
     default: bool = True  # part of the default selection
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class LaunchFact:
     """One kernel launch as written, with what is known about it on the call paths that reach it."""
@@ -74,6 +97,7 @@ class LaunchFact:
     may_write: tuple[str, ...] = ()
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class StageFact:
     """One device operation or wait of a host function, in source order."""
@@ -84,6 +108,7 @@ class StageFact:
     detail: str
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class FunctionFact:
     """A kernel, or a host function with device work."""
@@ -101,6 +126,7 @@ class FunctionFact:
     stages: tuple[StageFact, ...] = ()  # only what is written in it
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class OperationFact:
     """A launch, a copy, a fill, a wait or an event record as written, on all call paths that reach it. `lines` are told in order (none
@@ -114,6 +140,7 @@ class OperationFact:
     hint: str = ""
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class NamedFact:
     """A stream, an event or a buffer. Its name means it inside `scope`; None: anywhere in the file."""
@@ -124,6 +151,7 @@ class NamedFact:
     lines: tuple[str, ...]
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class ProblemFact:
     path: str
@@ -132,6 +160,7 @@ class ProblemFact:
     consequence: str
 
 
+@_sent
 @dataclass(frozen=True, slots=True)
 class FileFacts:
     """What is known of one file; findings and outline (launches, functions, operations, names) come in two messages."""
