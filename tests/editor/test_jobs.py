@@ -63,6 +63,11 @@ def program_of(folder: Path, files: dict[str, str]) -> Path:
     return program
 
 
+def mode(editor: Neovim) -> str:
+    """Answered in prompts, too."""
+    return str(editor.nvim.request("nvim_get_mode")["mode"])
+
+
 def waits(editor: Neovim, *paths: Path) -> list[int]:
     return [editor.text(path).count("cudaDeviceSynchronize();") for path in paths]
 
@@ -130,7 +135,7 @@ def test_a15_what_is_typed_during_a_run_is_all_there_and_the_result_is_kept(
         for at in range(given, len(typed), 3):  # and after it
             editor.type(typed[at : at + 3])
         editor.type("<Esc>")
-        editor.wait_until(lambda: editor.nvim.request("nvim_get_mode")["mode"] == "n" or None, "the end of insert mode")
+        editor.wait_until(lambda: mode(editor) == "n" or None, "the end of insert mode")
         assert editor.text() == f"// {typed}\n{small_program.MAIN}"
         editor.do(f"edit {program / 'smooth.cu'}")
         assert editor.text() == small_program.SMOOTH
@@ -300,14 +305,13 @@ def test_a_question_waits_until_nothing_is_typed(tmp_path: Path) -> None:
                 editor.type("ab 1 ")
                 typed += "ab 1 "
                 time.sleep(0.02)
-                assert editor.nvim.request("nvim_get_mode")["mode"] == "i"
+                assert mode(editor) == "i"
                 more -= any(endpoint.url in told for told in editor.said())  # and on, once the question is known
                 assert len(typed) < 20_000, "no question came"
             editor.type("<Esc>")
-            prompt = lambda: editor.nvim.request("nvim_get_mode")["mode"]
-            editor.wait_until(lambda: prompt() not in ("n", "i") or None, "the prompt")
+            editor.wait_until(lambda: mode(editor) not in ("n", "i") or None, "the prompt")
             editor.type("2<CR>")
-            editor.wait_until(lambda: prompt() == "n" or None, "the end of the prompt")
+            editor.wait_until(lambda: mode(editor) == "n" or None, "the end of the prompt")
             editor.wait_said("the model was not asked, and nothing was sent or run: you did not agree")
             assert editor.text() == f"// {typed}\n{small_program.MAIN}" and not endpoint.all_requests
 

@@ -57,7 +57,7 @@ def test_a25_a_folder_is_trusted_when_the_user_says_so_and_that_is_remembered(tm
         restarted(editor, before)
         assert trusted(editor)
         editor.wait_said(f"stitchcuda: {tmp_path} is trusted")
-        assert all(f"trust {tmp_path}?" in prompt for prompt in editor.lua("return _G.asked"))
+        assert all(f"trust {tmp_path} and what is below it?" in prompt for prompt in editor.lua("return _G.asked"))
         editor.wait_codes("stream-race-raw")
     state = tmp_path / "xdg" / "state" / "nvim" / "stitchcuda" / "trust.json"
     assert state.exists() and state.stat().st_mode & 0o077 in (0, 0o044)
@@ -124,10 +124,14 @@ def test_the_users_configuration_decides_before_all_else(tmp_path: Path) -> None
 
 @linux
 def test_a_killed_server_is_started_again_and_the_findings_come_back(tmp_path: Path) -> None:
+    other = written(tmp_path, "other.cu")
+    hidden = "#vim.diagnostic.get(vim.fn.bufnr(...)) == 1"
     with neovim(tmp_path) as editor:
+        editor.open(other)
         editor.open(written(tmp_path, "race.cu"))
         editor.wait_codes("stream-race-raw")
         for _ in range(3):
+            editor.wait_for(hidden, str(other))
             before = ids(editor)
             (pid,) = server_pids(editor)
             os.kill(pid, signal.SIGKILL)

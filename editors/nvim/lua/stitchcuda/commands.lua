@@ -54,7 +54,11 @@ local function run(command, ...)
     if not trusted then
       return start(client)
     end
-    server().restart({ client }, function() server().when_attached(bufnr, start) end)
+    server().restart({ client }, function()
+      server().when_attached(bufnr, start, function()
+        say("the server did not start again, so nothing was done. :checkhealth stitchcuda says more", vim.log.levels.ERROR)
+      end)
+    end)
   end)
 end
 

@@ -3,6 +3,7 @@ local M = {}
 local NAME = "stitchcuda"
 local RESTARTS, RESTARTS_WITHIN = 3, 180 -- times, seconds
 local SECONDS_TO_END = 3
+local SECONDS_TO_ATTACH = 60
 
 local function stitchcuda() return require("stitchcuda") end
 
@@ -305,7 +306,7 @@ function M.attach_all() attach_again(vim.api.nvim_list_bufs()) end
 
 -- Calls `action(client)` once a client follows the buffer, or `otherwise()` when none does in time.
 function M.when_attached(bufnr, action, otherwise)
-  local deadline = vim.uv.now() + 15000
+  local deadline = vim.uv.now() + SECONDS_TO_ATTACH * 1000
   local function look()
     local client = vim.lsp.get_clients({ bufnr = bufnr, name = NAME })[1]
     if client and client.initialized then

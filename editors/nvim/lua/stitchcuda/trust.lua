@@ -54,7 +54,7 @@ end
 -- Asks, remembers the answer, and calls `decided(trusted)`: nil when the user did not answer.
 function M.ask(folder, decided)
   local answers = { "Trust it: its programs are built and run here", "Do not trust it: nothing of it is run" }
-  local prompt = ("stitchcuda: trust %s? Building and running a program executes code from that folder"):format(folder)
+  local prompt = ("stitchcuda: trust %s and what is below it? Building and running a program executes code from there"):format(folder)
   vim.ui.select(answers, { prompt = prompt, kind = "stitchcuda_trust" }, function(_, index)
     if index == nil then
       return decided(nil)
