@@ -83,7 +83,7 @@ def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone
         window.picture("stitch-progress")
     assert window.run("job", job=job["id"])["state"] == "done"
     window.do("gone", selector=f"{TOAST} .monaco-button", text="Cancel")
-    stitched = window.run("texts")
+    stitched = _texts(window, program)
     assert {name: stitched[name]["text"].count("cudaDeviceSynchronize();") for name in ("main.cu", "smooth.cu")} == {
         "main.cu": 0,
         "smooth.cu": 0,
@@ -98,7 +98,7 @@ def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone
     window.do("frameClick", selector="#details [data-source]")
     window.do("wait", selector=SELECTION, text="Ln 11,")
     window.run("undo", files=[str(main), str(smooth)])
-    assert {n: t["text"] for n, t in window.run("texts").items()} == {
+    assert {n: t["text"] for n, t in _texts(window, program).items()} == {
         name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")
     }
     assert {n: (program / n).read_text(encoding="utf-8") for n in small_program.FILES} == small_program.FILES
@@ -114,7 +114,7 @@ def test_a15_what_is_typed_during_a_run_stays(window: Window, serving: Serving, 
         window.do("type", text="// typed", delay=5)
     assert window.run("job", job=job["id"])["state"] == "done"
     window.do("wait", selector=TOAST, text="stitchcuda runs apply")
-    assert window.run("texts")["main.cu"]["text"] == "// typed" + small_program.MAIN
+    assert _texts(window, program)["main.cu"]["text"] == "// typed" + small_program.MAIN
     window.picture("typed-during-a-run")
 
 
@@ -128,7 +128,7 @@ def test_a13_cancel_in_the_notification_ends_the_job(window: Window, serving: Se
         assert window.run("job", job=job["id"])["state"] == "cancelled"
         assert time.monotonic() - began < 5
         window.do("gone", selector=f"{TOAST} .monaco-button", text="Cancel")
-    assert window.run("texts")["main.cu"] == {"text": small_program.MAIN, "dirty": False}
+    assert _texts(window, program)["main.cu"] == {"text": small_program.MAIN, "dirty": False}
 
 
 def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window, program: Path) -> None:
@@ -138,7 +138,7 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
         job = window.run("job", command="stitchcuda.stitch", given=[_opened(window, main)], wait=False)
         window.do("wait", selector=".bulk-edit-panel .monaco-list-row", text="cudaDeviceSynchronize")
         window.picture("refactor-preview")
-        assert window.run("texts")["main.cu"] == {"text": small_program.MAIN, "dirty": False}
+        assert _texts(window, program)["main.cu"] == {"text": small_program.MAIN, "dirty": False}
         while unticked := window.do(
             "count", selector=".bulk-edit-panel .monaco-list-row .monaco-checkbox:not(.checked)"
         ):
@@ -149,13 +149,14 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
             )
         window.do("click", selector=".bulk-edit-panel .monaco-button", text="Apply")
         assert window.run("job", job=job["id"])["state"] == "done"
-        assert "cudaDeviceSynchronize" not in window.run("texts")["main.cu"]["text"]
+        assert "cudaDeviceSynchronize" not in _texts(window, program)["main.cu"]["text"]
     finally:
         window.run("settings", values={"stitchcuda.confirmEdits": None})
 
 
 def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window: Window) -> None:
-    file = window.folder / "stepwise.cu"
+    file = window.folder / "steps" / "stepwise.cu"
+    file.parent.mkdir()
     shutil.copy(STEPWISE, file)
     text = STEPWISE.read_text(encoding="utf-8")
     offered = window.run("rewrites", file=str(file), at="cudaMemset", count=len(IDS))
@@ -164,10 +165,10 @@ def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window:
     for action in offered:
         assert " in main" in action["title"]
         assert window.run("job", command="stitchcuda.rewrite", given=action["given"])["state"] == "done"
-        changed[action["given"][1]] = window.run("texts")["stepwise.cu"]["text"]
+        changed[action["given"][1]] = _texts(window, file.parent)["stepwise.cu"]["text"]
         if changed[action["given"][1]] != text:
             window.run("undo", files=[str(file)])
-        assert window.run("texts")["stepwise.cu"]["text"] == text
+        assert _texts(window, file.parent)["stepwise.cu"]["text"] == text
     loop = {name: new.split("++step) {")[1].split("}")[0] for name, new in changed.items()}
     assert "cudaMalloc" not in loop["hoist-allocation"] and "cudaDeviceSynchronize" in loop["hoist-allocation"]
     assert "cudaMalloc" in loop["remove-wait"] and "cudaDeviceSynchronize" not in loop["remove-wait"]
@@ -183,7 +184,7 @@ def test_the_rewrite_picker_starts_what_is_chosen(window: Window, program: Path)
     window.picture("rewrite-picker")
     window.do("press", keys="Enter")
     window.do("wait", selector=TOAST, text="stitchcuda: program: not validated")
-    assert "cudaDeviceSynchronize" not in window.run("texts")["smooth.cu"]["text"]
+    assert "cudaDeviceSynchronize" not in _texts(window, program)["smooth.cu"]["text"]
 
 
 def test_a_launch_that_became_slower_is_underlined_on_save(window: Window) -> None:
@@ -262,3 +263,8 @@ def test_a_file_of_20_000_lines(window: Window) -> None:
 def _opened(window: Window, file: Path) -> str:
     window.run("show", file=str(file))
     return file.as_uri()
+
+
+def _texts(window: Window, folder: Path) -> dict[str, Any]:
+    texts: dict[str, Any] = window.run("texts", folder=str(folder))
+    return texts

@@ -111,7 +111,7 @@ def test_the_server_is_installed_from_the_extension_after_agreement(vscode: Code
             window.do("gone", selector=MODAL)
             if answer == "Cancel":
                 window.do("wait", selector=STATUS, text="not installed")
-        window.do("wait", selector=TOAST, text="the server")
+        window.do("wait", selector=TOAST, text="the server", seconds=300)
         if "was not installed" in window.do("text", selector=TOAST, text="the server"):
             pytest.skip("no package index")
         window.do("wait", selector=TOAST, text="the server is installed")

@@ -8,6 +8,7 @@ import { environment, setModelKey } from "./modelKey";
 import { Programs } from "./programs";
 import { findServer } from "./server";
 import { Session } from "./session";
+import { isCuda } from "./source";
 import { StatusBar } from "./statusBar";
 
 let session: Session | undefined;
@@ -67,7 +68,7 @@ export function deactivate(): Promise<void> | undefined {
 
 /** The server is not there: says how it comes, where that matters. Nobody waits for the answer. */
 function offerServer(wanted: string): void {
-  if (!vscode.workspace.textDocuments.some((document) => document.languageId.startsWith("cuda"))) {
+  if (!vscode.workspace.textDocuments.some(isCuda)) {
     return; // a C or Python file alone is no reason to interrupt anybody
   }
   const install = "Install It";

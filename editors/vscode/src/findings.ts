@@ -1,5 +1,6 @@
 // Commands about the finding under the cursor: its page, and the comment that suppresses it.
 import * as vscode from "vscode";
+import { sourceEditor } from "./source";
 
 export async function explain(): Promise<void> {
   const pages = new Map(findings().flatMap(({ code, page }) => (page ? [[code, page] as const] : [])));
@@ -13,7 +14,7 @@ export async function explain(): Promise<void> {
 }
 
 export async function suppress(): Promise<void> {
-  const editor = vscode.window.activeTextEditor;
+  const editor = sourceEditor();
   const codes = new Set(findings().map(({ code }) => code));
   if (editor === undefined || codes.size === 0) {
     none();
@@ -34,7 +35,7 @@ export async function suppress(): Promise<void> {
 
 /** Those on the line of the cursor. */
 function findings(): { code: string; page?: vscode.Uri }[] {
-  const editor = vscode.window.activeTextEditor;
+  const editor = sourceEditor();
   if (editor === undefined) {
     return [];
   }

@@ -3,6 +3,7 @@ import { randomBytes } from "node:crypto";
 import * as path from "node:path";
 import * as vscode from "vscode";
 import type { Session } from "./session";
+import { sourceUri } from "./source";
 
 const NONCE = /__STITCHCUDA_NONCE__/g; // analysis/graph/to_html.py
 const PAUSE = 600; // milliseconds after the last keystroke
@@ -30,7 +31,7 @@ export class GraphViews implements vscode.Disposable {
 
   /** Code lenses pass the file and the function; from the command palette it is the file in the active editor. */
   async show(file?: string, name = ""): Promise<void> {
-    const uri = file ?? vscode.window.activeTextEditor?.document.uri.toString();
+    const uri = file ?? sourceUri();
     if (!uri || !this.session.running) {
       void vscode.window.showInformationMessage(uri ? "stitchcuda: the language server does not run." : "stitchcuda: open a CUDA source first.");
       return;
@@ -48,7 +49,7 @@ export class GraphViews implements vscode.Disposable {
 
   /** The versions before and after the newest run of *Stitch* on the program of the active file. They stay what they are. */
   async showChange(): Promise<void> {
-    const uri = vscode.window.activeTextEditor?.document.uri.toString();
+    const uri = sourceUri();
     if (uri === undefined) {
       void vscode.window.showInformationMessage("stitchcuda: open a file of the stitched program first.");
       return;

@@ -1,6 +1,7 @@
 // Jobs of the server about the program that the active file belongs to. Progress, result and refusal are the server's.
 import * as vscode from "vscode";
 import type { Session } from "./session";
+import { sourceEditor, sourceUri } from "./source";
 
 export class Programs {
   constructor(private readonly session: Session) {}
@@ -22,7 +23,7 @@ export class Programs {
 
   /** One transform, chosen from those that the server offers for the function under the cursor. */
   async rewrite(): Promise<void> {
-    const editor = vscode.window.activeTextEditor;
+    const editor = sourceEditor();
     if (editor === undefined) {
       this.openFirst();
       return;
@@ -45,7 +46,7 @@ export class Programs {
   }
 
   private async start(command: string, ...rest: string[]): Promise<void> {
-    const uri = vscode.window.activeTextEditor?.document.uri.toString();
+    const uri = sourceUri();
     if (uri === undefined) {
       this.openFirst();
     } else {

@@ -1,6 +1,7 @@
 // One item: whether the server runs, the GPU, and what is being done. A click shows what can be done.
 import * as vscode from "vscode";
 import type { Session } from "./session";
+import { isCuda } from "./source";
 
 interface Choice extends vscode.QuickPickItem {
   readonly does: () => unknown;
@@ -74,7 +75,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.text = text;
     this.item.tooltip = lines.join("\n");
     this.item.backgroundColor = wrong ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
-    const cuda = vscode.window.visibleTextEditors.some((editor) => editor.document.languageId.startsWith("cuda"));
+    const cuda = vscode.window.visibleTextEditors.some((editor) => isCuda(editor.document));
     if (cuda || (this.session.status?.jobs.length ?? 0) > 0) {
       this.item.show();
     } else {

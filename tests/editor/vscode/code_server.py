@@ -30,6 +30,10 @@ USER_SETTINGS = {
     "keyboard.dispatch": "keyCode",
     "telemetry.telemetryLevel": "off",
     "files.autoSave": "off",
+    # Nothing is asked of a gallery of extensions.
+    "extensions.autoCheckUpdates": False,
+    "extensions.autoUpdate": False,
+    "extensions.ignoreRecommendations": True,
 }
 START_SECONDS = 60.0
 
@@ -113,17 +117,19 @@ class Window:
 class CodeServer:
     """Started by `code_server`."""
 
-    def __init__(self, folder: Path, url: str, page: Page, drivers: Path, user_settings: Path):
+    def __init__(self, folder: Path, url: str, page: Page, drivers: Path):
         self.folder = folder
         self._url = url
         self._page = page
         self._drivers = drivers
-        self._user_settings = user_settings
 
     @contextmanager
     def window(self, folder: Path, **user_settings: Any) -> Iterator[Window]:
         """A page on a folder, with the user settings beside the usual ones."""
-        self._user_settings.write_text(json.dumps(USER_SETTINGS | user_settings), encoding="utf-8")
+        # Settings that name programs count only where they are the server's machine's.
+        machine = {name: value for name, value in user_settings.items() if name.startswith("stitchcuda.server.")}
+        _write_settings(self.folder, "Machine", machine)
+        _write_settings(self.folder, "User", USER_SETTINGS | user_settings)
         self._page.do("open", page=folder.name, url=f"{self._url}/?folder={folder}")
         port = self._drivers / folder.name
         try:
@@ -139,9 +145,7 @@ class CodeServer:
 def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     """Runs code-server with `extension`, a vsix; its files go into `folder`."""
     data, extensions, drivers = folder / "data", folder / "extensions", folder / "drivers"
-    user_settings = data / "User" / "settings.json"
-    user_settings.parent.mkdir(parents=True)
-    user_settings.write_text(json.dumps(USER_SETTINGS), encoding="utf-8")
+    _write_settings(folder, "User", USER_SETTINGS)
     drivers.mkdir()
     places = ["--user-data-dir", str(data), "--extensions-dir", str(extensions)]
     for vsix in (extension, _driver(folder)):
@@ -162,7 +166,7 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for("code-server", lambda: _answers(f"{url}/healthz"))
-        yield CodeServer(folder, url, page, drivers, user_settings)
+        yield CodeServer(folder, url, page, drivers)
     finally:
         page.close()
         process.terminate()
@@ -170,6 +174,12 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
             process.wait(10)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def _write_settings(folder: Path, whose: str, settings: dict[str, Any]) -> None:
+    file = folder / "data" / whose / "settings.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(settings), encoding="utf-8")
 
 
 def _driver(folder: Path) -> Path:

@@ -21,7 +21,7 @@ const actions = {
   press: ({ page, keys }) => pages.get(page).keyboard.press(keys),
   type: ({ page, text, delay }) => pages.get(page).keyboard.type(text, { delay }),
   click: ({ page, selector, text }) => place(pages.get(page), selector, text).click(),
-  wait: ({ page, selector, text }) => place(pages.get(page), selector, text).waitFor(),
+  wait: ({ page, selector, text, seconds = SECONDS }) => place(pages.get(page), selector, text).waitFor({ timeout: seconds * 1000 }),
   gone: ({ page, selector, text }) => place(pages.get(page), selector, text).waitFor({ state: "detached" }),
   text: ({ page, selector, text }) => place(pages.get(page), selector, text).innerText(),
   count: ({ page, selector }) => pages.get(page).locator(selector).count(),
