@@ -9,7 +9,7 @@ import logging
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -332,8 +332,10 @@ def run_tcp(server: StitchServer, port: int, host: str = "127.0.0.1") -> int:
     return _run(main)
 
 
-def _run(main: Callable[[], Any]) -> int:
-    code: int = asyncio.run(main())
+def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    # Not `asyncio.run`: that joins the threads of the default executor, and one of them may be in a slow system call.
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    code = loop.run_until_complete(main())
     logging.shutdown()
-    # Threads of the default executor would be joined by a normal exit; one of them may be in a slow system call.
     os._exit(code)

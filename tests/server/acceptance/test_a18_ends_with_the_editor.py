@@ -154,3 +154,19 @@ def test_a18_the_limits_add_up() -> None:
 
     assert lifetime._POLL_SECONDS + lsp._END_SECONDS <= SECONDS
     assert Path("/proc").exists() or sys.platform != "linux"
+
+
+def test_a18_threads_in_slow_calls_hold_nothing_up() -> None:
+    """A driver that does not answer, a network disk that is gone: no thread of the pool comes back for half a minute."""
+    with subprocess.Popen((*FAKE, "--starve", "30"), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin is not None and server.stdout is not None
+        params = {"processId": None, "rootUri": None, "capabilities": {}}
+        server.stdin.write(message(id=1, method="initialize", params=params) + message(method="initialized", params={}))
+        server.stdin.write(message(id=2, method="workspace/executeCommand", params={"command": "stitchcuda.status"}))
+        server.stdin.flush()
+        answer_to(server.stdout, 2)
+        server.stdin.write(message(id=3, method="shutdown") + message(method="exit"))
+        server.stdin.flush()
+        began = time.monotonic()
+        assert server.wait(PATIENCE_SECONDS) == 0
+        assert time.monotonic() - began < SECONDS * SLOW
