@@ -108,6 +108,9 @@ def _functions(stage: Stage, module: Module) -> str:
     if unlike := _unlike(stage, named[0]):
         return unlike
     for function in module.functions:
+        if function.space not in ("global", "device") and function.record:
+            held = function.record.rpartition("::")[2]
+            return f"`{held}` has functions of the host: write what they do into the {stage.what} itself; a struct here may have `__device__` ones."
         if function.space not in ("global", "device") and function is not named[0]:
             allowed = "the kernel" if stage.is_kernel else "the host stage, kernels"
             return (

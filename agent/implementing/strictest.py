@@ -8,7 +8,8 @@ What is not followed is no pass.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.agent.implementing.parameters import LIBRARIES, flat, is_pointer, pointee
@@ -17,9 +18,9 @@ from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, RuleInput
 from stitchcuda.analysis.index.index import Analysis, Index
 from stitchcuda.analysis.order.recorder import Options
-from stitchcuda.analysis.order.timeline import Access, Buffer, Mode, Op, Timeline
-from stitchcuda.analysis.program.ir import RELEASES, AddressOf, ApiKind, Deref, Function, Name, Site, SizeOf, bare, walk
-from stitchcuda.analysis.program.ir import Index as Subscript
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least
+from stitchcuda.analysis.order.timeline import Access, Buffer, Certainty, Mode, Op, Timeline
+from stitchcuda.analysis.program.ir import RELEASES, Api, ApiKind, Delete, Function, New, Site, Span, walk
 from stitchcuda.analysis.rules import RULES
 from stitchcuda.gpu_validate.verdict import GateFinding, GateState
 
@@ -29,6 +30,18 @@ _WRITES = frozenset({Mode.WRITE, Mode.ATOMIC})
 _PAIRS = ((ApiKind.STREAM_CREATE, ApiKind.STREAM_DESTROY), (ApiKind.EVENT_CREATE, ApiKind.EVENT_DESTROY))
 _MADE = {ApiKind.STREAM_CREATE: "a stream", ApiKind.EVENT_CREATE: "an event"}
 _ALLOCATES = frozenset({ApiKind.ALLOC, ApiKind.HOST_ALLOC})
+_ON_HOST = frozenset({ApiKind.HOST_READ, ApiKind.HOST_WRITE})
+_BY_NAME = (  # what makes something that the Timeline does not follow to its end, what ends it, and what it is
+    (r"cudaGraphCreate|cudaGraphClone|cudaStreamEndCapture", "cudaGraphDestroy", "a graph"),
+    (r"cudaGraphInstantiate\w*", "cudaGraphExecDestroy", "an executable graph"),
+    (r"cudaMemPoolCreate", "cudaMemPoolDestroy", "a memory pool"),
+    (r"cudaHostRegister", "cudaHostUnregister", "a registration of host memory"),
+    (r"cudaCreateTextureObject", "cudaDestroyTextureObject", "a texture object"),
+    (r"cudaCreateSurfaceObject", "cudaDestroySurfaceObject", "a surface object"),
+    (r"cufftPlan\w+|cufftCreate", "cufftDestroy", "a plan"),
+    *((make, end, "a handle") for make, _, end in LIBRARIES.values()),
+)
+_OWNS = re.compile(r"\b(?:unique_ptr|shared_ptr)\b")
 
 
 @dataclass(frozen=True)
@@ -44,9 +57,9 @@ class Looked:
         return self.findings[0].what if self.findings and self.state is not GateState.PASSED else ""
 
 
-def caller_of(stage: Stage) -> str:
-    """The text of the caller."""
-    on_host = {buffer.name for buffer in stage.host}
+def caller_of(stage: Stage, allocate: str = "cudaMalloc") -> str:
+    """The text of the caller. `allocate` makes what it has on the device."""
+    on_host = {buffer.name: buffer.extent for buffer in stage.host}
     pointers = {p.name: pointee(t) for p, t in zip(stage.parameters, stage.texts, strict=True) if is_pointer(p)}
     kinds = {name: "char" if kind == "void" else kind for name, kind in pointers.items()}
     device = {name: kind for name, kind in kinds.items() if name not in on_host}
@@ -75,8 +88,8 @@ def caller_of(stage: Stage) -> str:
             if stage.stream
             else []
         ),
-        *(f"cudaMalloc(&{name}, stitchcuda_bytes);" for name in device),
-        *(f"cudaMallocHost(&{name}, stitchcuda_bytes);" for name in kinds if name in on_host),
+        *(f"{allocate}(&{name}, stitchcuda_bytes);" for name in device),
+        *(f"cudaMallocHost(&{name}, {_bytes(kinds[name], of)});" for name, of in on_host.items()),
         *(f"{kind} {name}; {make}(&{name}); {bind}({name}, {stream});" for name, kind, make, bind, _ in handles),
         "for (int stitchcuda_k = 0; stitchcuda_k < 2; ++stitchcuda_k) {",
         *(f"{name}[0] = {name}[0] + 1;" for name in kinds if name in on_host),
@@ -97,6 +110,10 @@ def caller_of(stage: Stage) -> str:
     return "\n" + heads.decode() + "\n".join(lines) + "\n" + tails.decode()
 
 
+def _bytes(kind: str, extent: str) -> str:
+    return f"({extent}) * sizeof({kind})" if extent else "stitchcuda_bytes"
+
+
 def looked_at(after: Analysis, stage: Stage, constants: frozenset[str]) -> Looked:
     """`after` is the program with the definition, `constants` are the device constants that it brings."""
     found = _with_caller(after, stage)
@@ -106,17 +123,39 @@ def looked_at(after: Analysis, stage: Stage, constants: frozenset[str]) -> Looke
     if caller is None or caller.has_error or own is None or own.has_error:
         what = f"the definition of `{stage.name}` was not understood"
         return Looked(GateState.UNTESTED, (GateFinding(what, stage.file, 0),))
-    return _Look(found, stage, constants, caller, own).looked()
+    return _Look(found, stage, constants, caller, own).looked(lambda: _used_on_host(after, stage))
 
 
-def _with_caller(after: Analysis, stage: Stage) -> Analysis:
+def _used_on_host(after: Analysis, stage: Stage) -> Iterator[tuple[Site, str]]:
+    """Where the host reads or writes what is memory of the device. It is asked with managed memory in its place: what the host does
+    with that is followed, by whatever name it goes."""
+    found = _with_caller(after, stage, "cudaMallocManaged")
+    caller = next(f for f in found.program.functions.values() if f.name == CALLER)
+    timeline, on_host = found.executed(caller.uid, Options()), {buffer.name for buffer in stage.host}
+    for op in timeline.ops:
+        for access in op.accesses if op.kind in _ON_HOST and op.function != caller.uid else ():
+            buffer = timeline.buffers[access.buffer]
+            if buffer.site is not None and buffer.site.function == caller.uid and buffer.name not in on_host:
+                yield op.site, buffer.name
+
+
+def _with_caller(after: Analysis, stage: Stage, allocate: str = "cudaMalloc") -> Analysis:
     """The analysis of what the stage's file sees, with the caller at its end."""
     seen = after.program.visible.get(stage.file, frozenset()) | after.program.linked.get(stage.file, frozenset())
     index = Index(findings=False)
     for path in sorted({stage.file, *seen} & after.sources.keys()):
         text = after.sources[path]
-        index.put(path, text + caller_of(stage).encode() if path == stage.file else text)
+        index.put(path, text + caller_of(stage, allocate).encode() if path == stage.file else text)
     return index.analyse()
+
+
+def _outside(access: Access, size: Poly | None) -> bool:
+    """Surely before the beginning or behind the end of a buffer of that many bytes."""
+    placed = access.range
+    if access.certainty is not Certainty.MUST or access.one_of or placed.member or placed.offset is None:
+        return False
+    behind = size is not None and placed.extent is not None and at_least(size, placed.offset + placed.extent) is False
+    return behind or at_least(placed.offset, ZERO) is False
 
 
 class _Look:
@@ -132,11 +171,14 @@ class _Look:
         self._inside = [op for op in self._timeline.ops if op.function != caller.uid]
         self._on_host = {buffer.name for buffer in stage.host}
 
-    def looked(self) -> Looked:
+    def looked(self, used_on_host: Callable[[], Iterator[tuple[Site, str]]]) -> Looked:
         accesses = self._accesses()
         if unknown := tuple(dict.fromkeys(self._not_followed())):
             return Looked(GateState.UNTESTED, unknown, accesses)
         wrong = [*self._beyond(), *self._hazards()]
+        for site, name in used_on_host():
+            told = f"the host uses `{name}`, which is memory of the device (host= names others)"
+            wrong.append((self._at(site, told), True))
         for sure in (True, False):
             if told := tuple(dict.fromkeys(what for what, certain in wrong if certain or not sure)):
                 return Looked(GateState.FAILED if sure else GateState.UNTESTED, told, accesses)
@@ -189,8 +231,6 @@ class _Look:
                         yield self._at(op.site, what), True
                 elif buffer.origin == "global" and (buffer.name not in self._constants or access.mode in _WRITES):
                     yield self._at(op.site, f"it uses `{buffer.name}`, which the declaration does not give it"), True
-        for site, name in self._dereferenced():
-            yield self._at(site, f"the host uses `{name}`, which is memory of the device (host= names others)"), True
         for name in self._stage.outputs:
             if name not in written:
                 yield GateFinding(f"it never writes `{name}`, an output of the stage", self._own.path, self._line), True
@@ -202,39 +242,41 @@ class _Look:
             makes = [op for op in self._inside if op.kind is make]
             if len(makes) > len([op for op in self._inside if op.kind is end]):
                 yield self._at(makes[0].site, f"{_MADE[make]} that it makes is never destroyed"), True
+        yield from self._never_ended()
 
     def _misused(self, op: Op, access: Access, name: str) -> str:
         """What it does to memory of its caller that the declaration does not say."""
+        if op.kind in (ApiKind.REGISTER, ApiKind.UNREGISTER):
+            return f"`{op.api}` is given `{name}`, which its caller may have pinned already: do without it"
         if op.kind in RELEASES:
             return f"it releases `{name}`, which is its caller's"
         if access.mode in _WRITES and any(p.name == name and flat(p.type).const for p in self._stage.parameters):
             return f"it writes `{name}`, which is declared const"
+        if name in self._on_host and _outside(access, self._timeline.buffers[access.buffer].size):
+            (extent,) = (h.extent for h in self._stage.host if h.name == name)
+            return f"it reaches beyond `{name}`, which has {extent} elements there (host=)"
         if op.kind is ApiKind.LAUNCH and name in self._on_host:
             return f"`{op.kernel}` is given `{name}`, which is memory of the host: copy it"
         return ""
 
-    def _dereferenced(self) -> Iterator[tuple[Site, str]]:
-        """Memory of the device that the stage's own text reads or writes."""
+    def _never_ended(self) -> Iterator[tuple[GateFinding, bool]]:
+        """By the names in its own text, which are there or not on whatever path."""
         body = self._own.body
         assert body is not None
-        device = {
-            given.name
-            for given, p in zip(self._own.params, self._stage.parameters, strict=True)
-            if is_pointer(p) and p.name not in self._on_host
-        }
-        taken = (
-            node.operand for node in walk(body) if isinstance(node, AddressOf | SizeOf) and node.operand is not None
-        )
-        addresses = {id(bare(operand)) for operand in taken}
-        for node in walk(body):
-            if isinstance(node, Subscript):
-                base = bare(node.base)
-            elif isinstance(node, Deref):
-                base = bare(node.operand)
-            else:
-                continue
-            if isinstance(base, Name) and base.name in device and id(node) not in addresses:
-                yield Site(self._own.uid, self._own.path, node.span), base.name
+        nodes = list(walk(body))
+        calls = [n for n in nodes if isinstance(n, Api)]
+        names = {n.name for n in calls}
+        for make, end, what in _BY_NAME:
+            made = next((n for n in calls if re.fullmatch(make, n.name)), None)
+            if made is not None and end not in names:
+                yield self._at(self._here(made.span), f"{what} that it makes is never destroyed: {end}"), True
+        new = [n for n in nodes if isinstance(n, New)]
+        text = self._found.sources[self._own.path][self._own.base : self._own.base + self._own.span[1]]
+        if new and not any(isinstance(n, Delete) for n in nodes) and not _OWNS.search(text.decode("utf-8", "replace")):
+            yield self._at(self._here(new[0].span), "what it makes with `new` is never deleted"), True
+
+    def _here(self, span: Span) -> Site:
+        return Site(self._own.uid, self._own.path, span)
 
     def _is_callers(self, buffer: Buffer) -> bool:
         return buffer.site is not None and buffer.site.function == self._caller.uid

@@ -270,6 +270,7 @@ def test_a_definition_with_kernels_of_its_own() -> None:
         (KERNELS, "Define the host stage `scale` once"),
         ("static int half(int n) { return n / 2; }\n" + RIGHT, "`half` is no device function: only the host stage, kernels and `__device__` functions"),
         ("__host__ __device__ int half(int n) { return n / 2; }\n" + RIGHT, "`half` is no device function"),
+        ("struct Side { cudaStream_t s; Side() { cudaStreamCreate(&s); } ~Side() { cudaStreamDestroy(s); } };\n" + RIGHT, "`Side` has functions of the host: write what they do into the host stage itself"),
         (defined("    static float* kept = nullptr;\n    total[0] = 1;"), "`static` would keep a value between calls"),
         (defined("    thread_local int calls = 0;\n    total[0] = ++calls;"), "`thread_local` would keep a value"),
         ("struct Kept { static inline float* room = nullptr; };\n" + RIGHT, "`static` would keep a value between calls"),

@@ -114,6 +114,82 @@ def test_what_its_callers_could_tell_fails(definition: str, said: str) -> None:
     assert "stitchcuda_" not in " ".join(f.what for f in found.findings)
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    const float* p = x + 1;\n    total[0] = p[0];\n",
+        "    auto first = [&] { return x[0]; };\n    total[0] = first();\n",
+        "    std::memcpy(total, y, sizeof(float));\n",
+        "    total[0] = std::accumulate(x, x + n, 0.0f);\n",
+    ],
+)
+def test_memory_of_the_device_by_any_name_is_none_of_the_hosts(body: str) -> None:
+    found = gate(defined(f"{body}    doubled<<<(n + 255) / 256, 256, 0, stream>>>(n, x, y);"))
+    assert found.state is GateState.FAILED
+    assert "which is memory of the device (host= names others)" in found.reason
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "    total[1] = 3;",
+        "    total[-1] = 3;",
+        "    std::memcpy(total, total + 1, 4);",
+        "    cudaMemcpyAsync(total, y, 2 * sizeof(float), cudaMemcpyDeviceToHost, stream);\n" + WAITED,
+    ],
+)
+def test_memory_of_the_host_has_the_elements_that_the_comment_says(body: str) -> None:
+    found = gate(defined(ALLOCATED + WORK + RELEASED + WAITED + body))
+    assert found.state is GateState.FAILED
+    assert found.reason == "it reaches beyond `total`, which has 1 elements there (host=)"
+
+
+@pytest.mark.parametrize(
+    ("makes", "ends", "what"),
+    [
+        ("cudaGraph_t g; cudaGraphCreate(&g, 0);", "cudaGraphDestroy(g);", "a graph"),
+        ("cudaMemPool_t p; cudaMemPoolProps of{}; cudaMemPoolCreate(&p, &of);", "cudaMemPoolDestroy(p);", "a memory pool"),
+        ("auto r = (float*)std::malloc(8); cudaHostRegister(r, 8, 0);", "cudaHostUnregister(r); std::free(r);", "a registration of host memory"),
+        ("cublasHandle_t h; cublasCreate(&h);", "cublasDestroy(h);", "a handle"),
+        ("float* p = new float[4]; p[0] = 1;", "delete[] p;", "with `new`"),
+    ],
+)  # fmt: skip
+def test_whatever_else_it_makes_it_ends(makes: str, ends: str, what: str) -> None:
+    work = ALLOCATED + WORK + RELEASED + WAITED
+    assert gate(defined(f"    {makes}\n{work}    {ends}")).state is GateState.PASSED
+    found = gate(defined(f"    {makes}\n{work}"))
+    assert found.state is GateState.FAILED
+    assert what in found.reason and "never de" in found.reason
+
+
+def test_memory_of_its_caller_is_pinned_by_its_caller() -> None:
+    found = gate(
+        defined(
+            "    cudaHostRegister(total, 4, 0);\n"
+            + ALLOCATED
+            + WORK
+            + RELEASED
+            + WAITED
+            + "    cudaHostUnregister(total);"
+        )
+    )
+    assert found.state is GateState.FAILED
+    assert (
+        found.reason == "`cudaHostRegister` is given `total`, which its caller may have pinned already: do without it"
+    )
+
+
+def test_a_smart_pointer_ends_what_it_holds() -> None:
+    assert (
+        gate(
+            defined(
+                "    std::unique_ptr<float[]> p(new float[4]);\n    total[0] = 0;\n    doubled<<<1, 256, 0, stream>>>(n, x, y);"
+            )
+        ).state
+        is GateState.PASSED
+    )
+
+
 def test_device_variables_of_the_program_are_nothing_that_it_was_given() -> None:
     text = program().replace("#include <cstdio>\n", "#include <cstdio>\n__device__ float factor;\n")
     found = gate(RIGHT.replace("2 * from[i]", "factor * from[i]"), text)
