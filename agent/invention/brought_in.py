@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
 from stitchcuda.agent.invention.assembly import assembly
-from stitchcuda.agent.invention.declared import Declared
+from stitchcuda.agent.invention.declared import Declared, declared
 from stitchcuda.agent.invention.definitions import Definition, definitions
 from stitchcuda.agent.invention.directives import defines, directive_items
 from stitchcuda.agent.invention.item import Item
@@ -368,7 +368,7 @@ def _shapes(found: tuple[Token, ...], k: int) -> Iterator[Item]:
 
 def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
     """Names that neither the program, nor the language, nor CUDA's device code has."""
-    found = _as_compiled(text)
+    found, built = _as_compiled(text), declared(text).built
     unknown: dict[str, Item] = {}
     for k, token in enumerate(found):
         word = token.text
@@ -376,7 +376,7 @@ def _names(text: bytes, around: Surroundings, names: Declared) -> list[Item]:
             continue
         if token.directive and (k == 0 or found[k - 1].text == "#"):
             continue
-        call = _text(found, k + 1) == "(" and not _declares(found, k, names, around)
+        call = _text(found, k + 1) == "(" and not _declares(found, k, names, around) and token.start not in built
         if _member(found, k) or allowed(word) or standard(word) or word in ATTRIBUTES:
             continue
         if word in around.words and not (call and word not in around.called and word not in names.called):

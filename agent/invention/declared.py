@@ -38,7 +38,8 @@ _CALLED = frozenset(
 class Declared:
     """`values` are all names; `called` those of them that a call may name: functions with a body, types, macros, and variables
     whose type may have a call operator. `prototypes` are functions without a body; `aliases` other names of types and namespaces, with
-    the first word of what they stand for; `types` are among the values."""
+    the first word of what they stand for; `types` are among the values. `built` are where the names of variables of library types stand
+    that are made from values in parentheses, `std::vector<float> v(n);`, which is no call of `v`."""
 
     values: set[str] = field(default_factory=set)
     called: set[str] = field(default_factory=set)
@@ -46,6 +47,7 @@ class Declared:
     macros: set[str] = field(default_factory=set)
     aliases: dict[str, str] = field(default_factory=dict)
     types: set[str] = field(default_factory=set)
+    built: set[int] = field(default_factory=set)
     error_bytes: int = 0
     error_line: int = 0
 
@@ -78,8 +80,21 @@ def declared(text: bytes) -> Declared:
         deeper = inside or node.type in ("compound_statement", "lambda_expression")
         stack += [(child, deeper) for child in reversed(node.children)]
     for name, declarator in unclear:
-        (found.values if _takes_values(syntax, declarator, found) else found.prototypes).add(name)
+        if not _takes_values(syntax, declarator, found):
+            found.prototypes.add(name)
+            continue
+        found.values.add(name)
+        if _of_library(syntax, declarator):
+            found.built.add(declarator.start_byte + shift)
     return found
+
+
+def _of_library(syntax: Syntax, declarator: Node) -> bool:
+    """Whether a variable is of a class of a library, by the namespace that its type names first."""
+    kind = declarator.parent.child_by_field_name("type") if declarator.parent is not None else None
+    if kind is None or kind.type != "qualified_identifier":
+        return False
+    return re.match(r"(?:std|thrust|cub)::", _read(syntax, kind)) is not None
 
 
 def _takes_values(syntax: Syntax, declarator: Node, found: Declared) -> bool:

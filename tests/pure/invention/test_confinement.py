@@ -142,6 +142,7 @@ struct alignas(16) Quad { float v[4]; };
 using Index = long long;
 namespace detail { inline dim3 gridOf(int n) { return dim3((n + BLOCK - 1) / BLOCK); } }"""), run("  dim3 grid = detail::gridOf(n);\n  scale<<<grid, BLOCK>>>(a, 2.0f, n);")],
     "variables that look like functions": [run("  dim3 grid(n, calls);\n  dim3 block(BLOCK);\n  const dim3 more(grid.x, 1);\n  scale<<<grid, block>>>(a, 2.0f, n + more.x);")],
+    "variables of library types that look like functions": [above("#include <thrust/device_ptr.h>\n#include <vector>"), run(LAUNCH + "\n  std::vector<float> found(n);\n  thrust::device_ptr<float> first(a);\n  found[0] = *first;")],
     "cooperative groups": [above("#include <cooperative_groups.h>\n#include <cub/block/block_reduce.cuh>\nnamespace cg = cooperative_groups;"),
                            kernel("  auto block = cg::this_thread_block();\n  using Reduce = cub::BlockReduce<float, 256>;\n  __shared__ typename Reduce::TempStorage temp;\n  float s = Reduce(temp).Sum(a[block.thread_rank()]);\n  block.sync();\n  if (block.thread_rank() == 0) a[0] = s * f;")],
     "inline PTX": [kernel('  float v;\n  asm volatile("ld.global.nc.f32 %0, [%1];" : "=f"(v) : "l"(a));\n  asm("{ .reg .pred p;\\n setp.gt.f32 p, %1, 0f00000000;\\n @p mul.rn.f32 %0, %0, %1; }" : "+f"(v) : "f"(f));\n  a[0] = v;')],
@@ -339,6 +340,8 @@ TRICKS: dict[str, tuple[str, list[AnchoredEdit]]] = {
     "an error check that is shadowed": ("interpose", [run("  auto cudaGetLastError = [] { return cudaSuccess; };\n" + LAUNCH)]),
     "a builtin that is shadowed": ("interpose", [kernel("  dim3 blockIdx(0, 0, 0);\n  a[blockIdx.x] = f * n;")]),
     "a name of the program that was never called": ("name", [run(LAUNCH + "\n  calls(1);")]),
+    "a name of the program that is compared and called": ("name", [run(LAUNCH + "\n  n < n > calls(n);")]),
+    "an unknown name that looks like a variable": ("name", [run(LAUNCH + "\n  n < n > sneaky(n);\n  calls < n > sneaky2(n);")]),
     "data that is included": ("include", [above('#include "notes.txt"')]),
     "a second main": ("scope", [CreateFile("src/other.cu", "int main() { return 0; }\n")]),
 }  # fmt: skip
