@@ -186,9 +186,9 @@ def test_a13_a_cancelled_job_ends_and_changes_nothing(tmp_path: Path) -> None:
         editor.do("StitchCudaCancel")
         editor.wait_said("cancelled: Stitch end-to-end: program")
         (job,) = editor.wait_until(
-            lambda: [j for j in editor.jobs() if j["state"] == "cancelled"], "the end of the job"
+            lambda: [j for j in editor.jobs() if j["state"] == "cancelled"] or None, "the end of the job"
         )
-        assert time.monotonic() - began < 3
+        assert time.monotonic() - began < 5
         assert job["title"] == "Stitch end-to-end: program"
         editor.wait_for("require('stitchcuda').statusline() == ''")
         assert editor.lua("return _G.labels") == [] and editor.text() == small_program.MAIN
