@@ -43,7 +43,7 @@ def parse_project(text: str, *, pyproject: bool = False) -> tuple[Project, tuple
     try:
         table: Any = tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # beside TOMLDecodeError: integers of thousands of digits
-        return Project(), (ProjectProblem("", f"no TOML: {error}"),)
+        return Project(), (ProjectProblem("", f"not valid TOML: {error}"),)
     if pyproject:
         tool = table.get("tool", {})
         table = tool.get("stitchcuda", {}) if isinstance(tool, Mapping) else {}

@@ -69,7 +69,9 @@ def run(arguments: argparse.Namespace) -> int:
         builder.add_program(timelines, analysis.program, analysis.sources, arguments.function)
     _must_be_known(known, arguments)
     graph = builder.graph()
-    if arguments.format == "json":
+    if arguments.format == "text" and not graph.nodes and read.unusable:
+        _tell(read.problems)  # that nothing runs on the GPU is not known
+    elif arguments.format == "json":
         _write(_json(graph, read.problems), arguments.output)
     else:
         _write(_FORMS[arguments.format](graph), arguments.output)

@@ -90,7 +90,7 @@ def test_the_nearest_file_counts(check: Run, monkeypatch: pytest.MonkeyPatch) ->
         ('[check]\nseverity = { stream-race-raw = "fatal" }', "check.severity: expected a table from code to one of error, warning, hint, off, found {'stream-race-raw': 'fatal'}"),
         ('[check]\nseverity = { correctness = "hint" }', "check.severity: no finding has the code 'correctness'"),
         ('[check]\nexclude = ["../x"]', "check.exclude: expected patterns of files below the folder of this file"),
-        ("[check", "no TOML: "),
+        ("[check", "not valid TOML: "),
     ],
 )  # fmt: skip
 def test_mistakes_are_errors(check: Run, tmp_path: Path, text: str, told: str) -> None:

@@ -77,6 +77,8 @@ def test_text(program: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_path_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "no-such-file.cu"]) == 2
+    shown = capsys.readouterr()
+    assert shown.out == "" and "no such file" in shown.err, "what was not read is not said to have no CUDA work"
 
 
 def test_the_shipped_example_is_fully_resolved(capsys: pytest.CaptureFixture[str]) -> None:

@@ -61,7 +61,7 @@ def test_every_section_is_read() -> None:
         ("[observe]\nignore = ['(']", "observe.ignore: expected regular expressions ("),
         ("[observe]\nbuffers = 'all'", "observe.buffers: expected one of host, none, found 'all'"),
         ("[run]\nseeds = [1.5]", "run.seeds: expected a list of whole numbers, found [1.5]"),
-        ("[run\n", "no TOML: "),
+        ("[run\n", "not valid TOML: "),
     ],
 )
 def test_a_mistake_is_told_and_the_rest_counts(text: str, told: str) -> None:

@@ -39,7 +39,7 @@ def test_a_pyproject_of_others_is_passed_over(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"[run]\ntimeout = 'long'\n", "run.timeout: expected seconds"), (b"[run\n", "no TOML"), (b"\xff\xfe", "is not UTF-8")],
+    [(b"[run]\ntimeout = 'long'\n", "run.timeout: expected seconds"), (b"[run\n", "not valid TOML"), (b"\xff\xfe", "is not UTF-8")],
 )  # fmt: skip
 def test_mistakes_name_the_file(content: bytes, told: str, tmp_path: Path) -> None:
     (tmp_path / "stitchcuda.toml").write_bytes(content)

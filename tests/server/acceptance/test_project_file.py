@@ -72,7 +72,7 @@ async def test_mistakes_stand_where_they_are_and_go_when_they_are_put_right(clie
             assert Path(each.code_description.href.removeprefix("file://")).is_file()
         editor.replace(uri, "[run]\ntimeout = \n")
         (syntax,) = await diagnostics(editor, uri, 1)
-        assert syntax.message.startswith("no TOML") and editor.at(uri, syntax.range) == "timeout ="
+        assert syntax.message.startswith("not valid TOML") and editor.at(uri, syntax.range) == "timeout ="
         editor.replace(uri, "[run]\ntimeout = 5\n")
         assert await diagnostics(editor, uri, 0) == []
         assert not editor.messages, "what stands in the file is not told in a popup as well"
