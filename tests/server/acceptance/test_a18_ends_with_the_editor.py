@@ -160,7 +160,7 @@ def test_a18_threads_in_slow_calls_hold_nothing_up() -> None:
     """A driver that does not answer, a network disk that is gone: no thread of the pool comes back for half a minute."""
     with subprocess.Popen((*FAKE, "--starve", "30"), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
         assert server.stdin is not None and server.stdout is not None
-        params = {"processId": None, "rootUri": None, "capabilities": {}}
+        params: dict[str, object] = {"processId": None, "rootUri": None, "capabilities": {}}
         server.stdin.write(message(id=1, method="initialize", params=params) + message(method="initialized", params={}))
         server.stdin.write(message(id=2, method="workspace/executeCommand", params={"command": "stitchcuda.status"}))
         server.stdin.flush()
