@@ -85,7 +85,7 @@ class Neovim:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = probe()
-            if found is not None and found is not False:
+            if found:
                 return found
             time.sleep(0.02)
         mode = self.nvim.request("nvim_get_mode")  # in a prompt nothing else is answered
@@ -93,7 +93,7 @@ class Neovim:
         raise AssertionError(f"{what} did not happen in {seconds:.0f} s; mode {mode}; told: {told}")
 
     def wait_for(self, expression: str, *arguments: Any, seconds: float = SECONDS) -> Any:
-        """The value of a Lua expression once it is neither nil nor false."""
+        """The value of a Lua expression once it is neither nil nor false, nor empty."""
         return self.wait_until(lambda: self.lua(f"return {expression}", *arguments), expression, seconds)
 
     def open(self, path: Path) -> None:
