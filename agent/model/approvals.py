@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -97,7 +98,7 @@ def _send(root: Path, endpoint: Endpoint, files: Iterable[str], with_key: bool, 
         shown.pop()
     listed = ", ".join(shown) + (f" and {len(files) - len(shown)} more" if len(files) > len(shown) else "")
     who = f"the model {visible(endpoint.model)}" if endpoint.model else "the model"
-    text = f"Send {'also ' if more else ''}{_counted(files)} to {who} at {visible(endpoint.base_url)}? {listed}"
+    text = f"Send {'also ' if more else ''}{_counted(files)} to {who} at {_address(endpoint.base_url)}? {listed}"
     if files:
         text += "\nKeys, tokens and passwords that are found in them are taken out first."
     if endpoint.origin is Origin.WORKSPACE:
@@ -125,9 +126,18 @@ def _place(root: Path) -> str:
     return os.path.realpath(root.parent if root.is_file() else root)
 
 
+def _address(url: str) -> str:
+    """Letters of other alphabets look like Latin ones and lead elsewhere."""
+    return ascii(url)[1:-1]
+
+
+# Letters and marks that have no ink although they count as printable: fillers, the blank of Braille, selectors of variants.
+_BLANK = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]")
+
+
 def visible(text: str) -> str:
     """Without what a terminal or a line end could hide the rest behind."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() and not _BLANK.match(c) else ascii(c)[1:-1] for c in text)
 
 
 class Approvals:

@@ -58,7 +58,9 @@ async def obtain(
 
 
 def _text(program: Path, value: Mapping[str, Any], left_out: Sequence[str]) -> str:
-    text = f"stitchcuda: {program.name}: {value.get('text', '')}"
+    from stitchcuda.agent.model.approvals import visible
+
+    text = f"stitchcuda: {visible(program.name)}: {value.get('text', '')}"
     if value.get("kind") == "send" and left_out:
         more = len(left_out) - _LEFT_OUT_SHOWN
         text += f"\nNot sent: {', '.join(left_out[:_LEFT_OUT_SHOWN])}" + (f" and {more} more" if more > 0 else "")

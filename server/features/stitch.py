@@ -17,7 +17,7 @@ from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.server import child_command
 from stitchcuda.server.convert import to_annotated_edit
 from stitchcuda.server.features import kept_change, program_jobs
-from stitchcuda.server.features.consent import obtain
+from stitchcuda.server.features.consent import Consent, obtain
 from stitchcuda.server.jobs import Job
 from stitchcuda.server.progress import Progress
 
@@ -63,6 +63,8 @@ async def _run(
         consent = await obtain(ls, job, progress, program, with_model, secrets)
         if consent.failed:
             return child_command.Answer(2, None, consent.failed), ""
+        if not consent.missing and ls.settings.proposer == "rules":
+            consent = Consent("the setting `proposer` says so by now")
         if not consent.missing:
             return await program_jobs.run_in_turn(ls, job, progress, with_model, secrets), ""
         if proposer == "llm":
@@ -98,6 +100,8 @@ async def offer(
         kind = t.MessageType.Error if outcome == "failed" else t.MessageType.Info
         program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}", kind)
         return told
+    if outcome == "not_validated" and not ls.trusted:
+        note = f"; {program_jobs.UNTRUSTED}{note}"
     folder = program if program.is_dir() else program.parent
     why_not = await _apply(ls, Path(run_dir), folder, outcome, title)
     told["applied"] = not why_not

@@ -269,6 +269,51 @@ async def test_what_an_editor_would_not_show_as_it_is_is_not_asked_there(
     assert not words.exists()
 
 
+async def test_names_show_as_they_are(endpoint: ScriptedEndpoint, tmp_path: Path, words: Path) -> None:
+    folder = tmp_path / "p\n\u202e Nothing is sent\u3164"
+    folder.mkdir()
+    inside = small_program.write(folder)
+    odd = inside.rename(inside.parent / "odd\n\u2800name")
+    async with at(odd, "llm") as editor:
+        editor.chosen.append(NOT_NOW)
+        await stitched(editor)
+        (asked,) = editor.asked
+        assert asked.message.startswith("stitchcuda: odd\\n\\u2800name: Send 3 files")
+
+
+async def test_what_changes_while_the_question_is_open_was_not_agreed_to(
+    endpoint: ScriptedEndpoint, program: Path, tmp_path: Path
+) -> None:
+    executed = tmp_path / "executed"
+    with_commands(program, f"env >{executed}.first", "")
+    async with at(program, "llm") as editor:
+        job = await begun(editor)
+        await until(lambda: editor.asked or None)
+        editor.chosen.append(ALLOW)
+        await until(lambda: len(editor.asked) == 2 or None)
+        with_commands(program, f"env >{executed}.second", "")
+        (program / "more.cuh").write_text("int more;\n")
+        (program / "main.cu").write_text('#include "more.cuh"\n' + small_program.MAIN, encoding="utf-8")
+        editor.chosen.append(ALLOW)
+        await job_ended(editor, job)
+        assert "Nothing was sent or executed" in await said(editor, f"{executed}.second")
+    assert not endpoint.all_requests and list(tmp_path.glob("executed*")) == []
+
+
+async def test_the_rules_by_now_ask_no_model(endpoint: ScriptedEndpoint, program: Path, words: Path) -> None:
+    async with at(program, "both") as editor:
+        job = await begun(editor)
+        await until(lambda: editor.asked or None)
+        settings = {"diagnosticsDelay": 0, "proposer": "rules"}
+        editor.client._configuration[""] = {"stitchcuda": settings}  # type: ignore[attr-defined]
+        editor.client.workspace_did_change_configuration(t.DidChangeConfigurationParams(settings=None))
+        await asyncio.sleep(0.3)
+        editor.chosen.append(ALLOW)
+        await job_ended(editor, job)
+        assert await said(editor, RULES_ALONE)
+    assert not endpoint.all_requests and json.loads(words.read_text()) == ["stitch", str(program), *JSON]
+
+
 async def test_the_key_is_kept_nowhere(endpoint: ScriptedEndpoint, program: Path, tmp_path: Path) -> None:
     """Nor what the server logs at its most talkative, nor what it tells the client."""
     log = tmp_path / "log"

@@ -61,6 +61,18 @@ def test_nothing_hides_in_a_question(root: Path) -> None:
     assert "make\\nrm -rf ~ \\x1b[8m" in question.text
 
 
+@pytest.mark.parametrize("blank", ["\u2800", "\u3164", "\u115f", "\uffa0", "\ufe0f", "\U000e0100"])
+def test_letters_without_ink_show(root: Path, blank: str) -> None:
+    (question,) = needed(root, None, (), [Command(f"make{blank}; rm -rf ~", "/w/stitchcuda.toml")], approved=())
+    assert blank not in question.text and ascii(blank)[1:-1] in question.text
+
+
+def test_an_address_in_other_letters_does_not_look_like_another(root: Path) -> None:
+    address = MINE.base_url.replace("example", "ex\u0430mple")
+    (question,) = needed(root, replace(MINE, base_url=address), ["größe.cu"], approved=())
+    assert "ex\\u0430mple" in question.text and question.subject == address and "größe.cu" in question.text
+
+
 def test_a_yes_is_for_what_was_asked(kept: Approvals, root: Path) -> None:
     agree(kept, root, MINE, "a.cu", "b.cu", key="k")
     assert agreed(kept, root, MINE, "a.cu", key="other key") and agreed(kept, root, MINE, key="k")
