@@ -153,7 +153,7 @@ class _Search:
         self.exact: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}
         self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
         self.found: list[_Best] = []
-        self.repeated: set[tuple[Site, Form, int]] = set()
+        self.repeated: set[tuple[Site, Buffer, str, Form, int]] = set()
         self.pending: list[Access] = []
         self.contradictions: Contradictions = {}
 
@@ -207,7 +207,7 @@ class _Search:
     def _access(self, event: Access) -> None:
         mode = event.mode
         if mode is Mode.READ:
-            key = (event.site, event.offset, event.lanes)
+            key = (event.site, event.buffer, event.field, event.offset, event.lanes)
             if key in self.repeated:
                 return
             self.repeated.add(key)

@@ -61,7 +61,7 @@ def _footprint(access: Access, grain: int, span: int) -> Footprint:
     lanes = lanes_of(access.lanes)
     exact = access.offset.exact
     if not span or exact is None:
-        return Footprint(tuple([access.offset.at(lane) for lane in lanes]), lanes)
+        return Footprint(access.offset.at_each(lanes), lanes)
     if isinstance(exact, int):
         first = [exact // grain] * len(lanes)
     elif len(exact) == len(lanes):

@@ -80,6 +80,22 @@ class Form:
                 out.append((mono, value))
         return tuple(out)
 
+    def at_each(self, lanes: tuple[int, ...]) -> tuple[Key, ...]:
+        """`at` for each of these lanes."""
+        columns: list[list[tuple[Monomial, int]]] = []
+        gaps = False  # some value is 0 in some lane
+        for mono, c in self.terms:
+            if isinstance(c, int):
+                columns.append([(mono, c)] * len(lanes))
+            else:
+                values = [c[lane] for lane in lanes]
+                gaps = gaps or 0 in values
+                columns.append([(mono, value) for value in values])
+        if not columns:
+            return ((),) * len(lanes)
+        rows = zip(*columns, strict=True)
+        return tuple([tuple([p for p in row if p[1]]) for row in rows] if gaps else rows)
+
     def keys(self, lanes: tuple[int, ...]) -> list[object]:
         """One value for each of these lanes: equal where the number is, if it is not `unknown`."""
         own = [c for _, c in self.terms if not isinstance(c, int)]
@@ -119,10 +135,19 @@ class Form:
         return form(out)
 
     def __neg__(self) -> Form:
-        return Form(tuple((m, -c if isinstance(c, int) else tuple(map(operator.neg, c))) for m, c in self.terms))
+        return Form(tuple([(m, -c if isinstance(c, int) else tuple(map(operator.neg, c))) for m, c in self.terms]))
 
     def __sub__(self, other: Form) -> Form:
-        return ZERO if self is other else self + -other
+        if self is other:
+            return ZERO
+        if not other.terms:
+            return self
+        if not self.terms:
+            return -other
+        out = dict(self.terms)
+        for mono, c in other.terms:
+            out[mono] = pairwise(operator.sub, out.get(mono, 0), c)
+        return form(out)
 
     def __mul__(self, other: Form) -> Form | None:
         """None when it grows too large to follow."""

@@ -271,8 +271,10 @@ class BlockState:
         """Writes the active lanes of a variable."""
         if self._log is not None:
             self._log.setdefault(cell, cell.value)
-        if value.number is not None:
-            value = replace(value, number=wrapped(value.number, cell.type.name)) if not cell.type.pointer else value
+        if value.number is not None and not cell.type.pointer:
+            kept = wrapped(value.number, cell.type.name)
+            if kept is not value.number:
+                value = replace(value, number=kept)
         if cell.lanes & ~self.active & self.full:
             value = self.chosen(self.active, value, cell.value)
         cell.value = value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
@@ -51,7 +51,8 @@ class Place:
     row: tuple[Form, int] | None = None  # where the row starts that it was made from, and its bytes
 
     def moved(self, by: Form | None) -> Place:
-        return replace(self, offset=None if by is None or self.offset is None else self.offset + by)
+        offset = None if by is None or self.offset is None else self.offset + by
+        return Place(self.target, offset, self.element, self.dims, self.field, self.volatile, self.outside, self.row)
 
 
 Location: TypeAlias = Cell | Place

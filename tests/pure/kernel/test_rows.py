@@ -21,6 +21,17 @@ def test_d1_what_another_thread_wrote_needs_a_barrier() -> None:
     assert shown(kernel(fine)) == []
 
 
+def test_one_place_may_read_two_arrays() -> None:
+    text = """  __shared__ float r[128];
+  r[127 - threadIdx.x] = a[threadIdx.x];
+  __syncwarp();
+  float total = 0;
+  for (int i = 0; i < 2; ++i) total += (i ? r : s)[threadIdx.x];
+  b[threadIdx.x] = total;"""
+    assert shown(kernel(text)) == ["missing-syncthreads"]
+    assert shown(kernel(text.replace("__syncwarp", "__syncthreads"))) == []
+
+
 def test_d1_the_next_round_must_not_overwrite_what_is_read() -> None:
     loop = """  for (int i = 0; i < m; ++i) {{
     s[threadIdx.x] = a[i * 128 + threadIdx.x];
