@@ -245,12 +245,8 @@ class Construction(HostCalls):
         one = [f.params[0].type for f in found if f.record == record and len(f.params) == 1]
         return [t for t in one if t.reference and plain(t.name) == name]
 
-    def destroy_elements(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
-        """The destructors of the elements of an array; a layer above does."""
-        raise NotImplementedError
-
     def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
-        """The same for a container."""
+        """The destructors of the elements of an array or a container; a layer above does."""
         raise NotImplementedError
 
     @cached_property
@@ -412,16 +408,12 @@ class Construction(HostCalls):
         if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
             self._wait_of_deleter(place, type.args[1], state, span)
             return
-        if plain(type.name) in CONTAINERS and not type.pointer:
+        if type.dims or (plain(type.name) in CONTAINERS and not type.pointer):
             self.destroy_contents(place, type, state, span)
             return
         record = self.names.record(type)
-        if record is None:
-            return
-        if type.dims:
-            self.destroy_elements(place, record, state, span)
-            return
-        self.destroy_object(place, record, state, span)
+        if record is not None:
+            self.destroy_object(place, record, state, span)
 
     def delete(self, value: Value, array: bool, span: Span, state: State) -> None:
         """`delete p`: the destructor of the class that the object was made as. The elements of arrays are left out."""

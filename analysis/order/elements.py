@@ -10,7 +10,7 @@ from stitchcuda.analysis.order.places import GAP, pointee_of_container
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, Poly, number, symbol
-from stitchcuda.analysis.order.values import Instance, Num, Place, Value
+from stitchcuda.analysis.order.values import Instance, Num, Place, Value, pointee
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Span, TypeRef
 
@@ -33,17 +33,22 @@ class Elements(Construction):
             finally:
                 self.loop_stack.pop()
 
-    def destroy_elements(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
+    def _destroy_elements(self, place: Place, record: ir.Record, state: State, span: Span) -> None:
         indexes = {path[0]: None for path, _ in state.below(place) if path and isinstance(path[0], Poly)}
         for index in reversed(list(indexes)):
             self.destroy_object(place.element(index), record, state, span)
 
     def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
-        held = state.load(place)
-        element = pointee_of_container(type)
+        held = place.object
+        if not type.dims:
+            container = state.load(place)
+            if not isinstance(container, Instance):
+                return
+            held = container.object
+        element = pointee(type) if type.dims else pointee_of_container(type)
         record = self.owns_objects(element) if element is not None else None
-        if isinstance(held, Instance) and record is not None and held.object in self._with_elements:
-            self.destroy_elements(Place(held.object), record, state, span)
+        if record is not None and held in self._with_elements:
+            self._destroy_elements(Place(held), record, state, span)
 
     def copy_container(self, state: State, source: int, target: int) -> None:
         self._with_elements -= {source, target}  # which of the two owns what the elements hold is not known

@@ -136,6 +136,22 @@ def test_a_stream_kept_by_a_class_is_the_same_stream_everywhere() -> None:
     assert result.timeline.ops[kinds.index(ApiKind.STREAM_DESTROY)].id < result.op("d").id
 
 
+def test_the_elements_of_a_local_array_are_destroyed_the_last_one_first() -> None:
+    wrapper = """
+    struct Stream {
+      Stream() { cudaStreamCreate(&handle); }
+      ~Stream() { cudaStreamDestroy(handle); }
+      cudaStream_t handle;
+    };
+    """
+    result = run("{ Stream s[2]; a<<<1, 32, 0, s[1].handle>>>(x); } d<<<1, 32>>>(y);", before=wrapper)
+    kinds = {kind: [op for op in result.timeline.ops if op.kind is kind] for kind in ApiKind}
+    made, gone = kinds[ApiKind.STREAM_CREATE], kinds[ApiKind.STREAM_DESTROY]
+    assert [op.stream for op in gone] == [op.stream for op in reversed(made)]
+    assert len(gone) == 2
+    assert result.op("a").id < gone[0].id < gone[1].id < result.op("d").id
+
+
 def test_handles_through_references_pointers_and_containers() -> None:
     result = run(
         """std::vector<cudaStream_t> pool(3);
