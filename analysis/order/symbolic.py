@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 from stitchcuda.analysis.quick_init import quick_init
@@ -136,6 +137,7 @@ def number(value: int) -> Poly:
     return _SMALL.get(value) or Poly((((), value),))
 
 
+@lru_cache(maxsize=1 << 14)
 def symbol(name: str) -> Poly:
     """The polynomial that is one unknown (see the module docstring about its sign)."""
     return Poly((((name,), 1),))

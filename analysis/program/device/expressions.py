@@ -99,6 +99,10 @@ class DeviceExpressions(DeviceGuards, ABC):
             case ir.Name(name="this"):
                 return self._frames[-1].this
             case ir.Name(name=name):
+                found = self._find(name)
+                if isinstance(found, int) and not self._cells[found].array:
+                    self._steps += 1  # it is located and read
+                    return self._read(found)
                 locations, flags = self._locations(node)
                 if not locations:
                     return self._constant(name)
@@ -108,7 +112,7 @@ class DeviceExpressions(DeviceGuards, ABC):
                 if any(self._environment.symbols[x.root[2:]].type.dims and not x.member for x in symbols):
                     return Value(places=frozenset(symbols))
                 return self._read_all(locations, flags)
-            case ir.Member(base=ir.Name(name=base), name=name) if base in calls.THREAD_WORDS | calls.DIMENSION_WORDS:
+            case ir.Member(base=ir.Name(name=base), name=name) if base in calls.COORDINATES:
                 return Value(symbol(f"{base}.{name}"), thread=base in calls.THREAD_WORDS)
             case ir.Member() | ir.Index() | ir.Deref():
                 locations, flags = self._locations(node)

@@ -72,6 +72,7 @@ IDENTITIES = frozenset({"static_cast", "__builtin_expect", "std::move", "std::fo
 
 THREAD_WORDS = frozenset({"threadIdx", "blockIdx"})
 DIMENSION_WORDS = frozenset({"blockDim", "gridDim"})
+COORDINATES = THREAD_WORDS | DIMENSION_WORDS
 
 
 def is_atomic(name: str) -> bool:
