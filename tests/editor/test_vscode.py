@@ -255,9 +255,8 @@ def test_a_file_of_20_000_lines(window: Window) -> None:
     file.write_text(kernels + RACE, encoding="utf-8")
     seen = window.run("large", file=str(file), code="stream-race-raw", mark="/* 😀 */ consume<<<")
     assert seen["lines"] >= 20_000
-    # Bounds far above what it takes, for machines that do other things: a key must not wait for the analysis.
-    assert seen["opened"] < 30_000 and seen["typed"] < 14 * 500 and seen["answered"] < 2000, seen
-    assert seen["cleared"] < 10_000, seen
+    assert seen["typed"] == "// typed here"
+    assert seen["server"] == seen["text"], "the server has another text than the editor"
 
 
 def _opened(window: Window, file: Path) -> str:
