@@ -57,7 +57,7 @@ Price = Callable[[Sequence[Proposal], Analysis], Sequence[float | None]]
 class Parts:
     """What the loop works with. `pricing` makes the analyser's price from the trace of the original, and says
     below how many seconds a proposal is not worth it. `stopped` says why to stop
-    now, None to go on. `invent` goes on where the rules are through."""
+    now, None to go on. `invent` goes on where the rules are through. Without `may_run` the judge measures nothing."""
 
     transforms: Sequence[Transform]
     analyser: Analyser
@@ -66,11 +66,13 @@ class Parts:
     stopped: Callable[[], Stop | None] = lambda: None
     pricing: Callable[[Trace], tuple[Price, float]] | None = None
     invent: Callable[[Start], Invented] | None = None
+    may_run: bool = True
 
 
 def stitch(baseline: Version, contract: Contract, parts: Parts) -> Result:
     """Runs the loop once. Raises what the parts raise, Cancelled excepted."""
-    parts.listener.step("measure", "measuring the original", {})
+    if parts.may_run:
+        parts.listener.step("measure", "measuring the original", {})
     try:
         measured = parts.judge.measure()
     except Cancelled:

@@ -47,7 +47,9 @@ def real_machinery(request: Request, tell: Callable[[str], None], cancelled: Cal
 
     def parts(judge: Judge) -> Callable[[Listener, Callable[[], Stop | None]], Parts]:
         analyser = Analyser(tools.analyse, checks.both)
-        return lambda listener, stopped: Parts(TRANSFORMS, analyser, judge, listener, stopped, _pricing)
+        return lambda listener, stopped: Parts(
+            TRANSFORMS, analyser, judge, listener, stopped, _pricing, may_run=request.may_run
+        )
 
     def blueprint(result: Result) -> Blueprint | None:
         if result.best is None:

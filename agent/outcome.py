@@ -12,6 +12,7 @@ from stitchcuda.agent.units import Unit
 from stitchcuda.analysis.contract.types import Contract, Question
 from stitchcuda.gpu_validate.hub import BaselineMeasured
 from stitchcuda.gpu_validate.verdict import (
+    GATES,
     REQUIRED,
     BoundResult,
     GateResult,
@@ -121,7 +122,7 @@ def why_lacking(verdict: Verdict) -> str:
     """Those gates with the reasons, gates of one reason together."""
     reasons: dict[str, list[str]] = {}
     for gate in lacking(verdict):
-        reasons.setdefault(gate.reason, []).append(gate.gate)
+        reasons.setdefault(gate.reason, []).append(f"{gate.gate} {GATES[gate.gate]}")
     return "; ".join(f"{', '.join(gates)} ({reason})" for reason, gates in reasons.items())
 
 

@@ -39,12 +39,11 @@ class Rewrites:
 async def rewrite(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     """`[uri, transform, function = ""]` -> `{"job": id}`, at once; what comes of it is shown as for *Stitch*."""
     uri, transform, function = (*arguments, *("", "", "")[len(arguments) :])[:3]
-    named = BY_ID.get(transform) if isinstance(transform, str) else None
-    if named is None or not isinstance(function, str) or function.startswith("-"):
-        names = ", ".join(IDS)
-        raise JsonRpcInvalidParams(
-            message=f"stitchcuda.rewrite takes a URI, one of {names}, and the name of a function"
-        )
+    if not isinstance(transform, str) or not isinstance(function, str) or function.startswith("-"):
+        raise JsonRpcInvalidParams(message="stitchcuda.rewrite takes a URI, a rewrite and the name of a function")
+    named = BY_ID.get(transform)
+    if named is None:
+        raise JsonRpcInvalidParams(message=f"there is no rewrite {transform!r}; the rewrites are {', '.join(IDS)}")
     document = program_jobs.document_of(ls, "stitchcuda.rewrite", uri)
     program = program_jobs.program_of(document.path, ls.roots)
     if dirty := program_jobs.unsaved(ls, program):

@@ -263,7 +263,8 @@ def test_a_rewrite_that_does_not_exist_is_named(tmp_path: Path) -> None:
     with neovim(tmp_path) as editor:
         editor.open(program / "smooth.cu")
         editor.do("StitchCudaRewrite no-such-thing")
-        editor.wait_said(f"takes a URI, one of {', '.join(IDS)}")
+        editor.wait_said("there is no rewrite no-such-thing; the rewrites are ")
+        assert not any("trust" in told for told in editor.said()), "nothing is asked for what cannot be done"
         assert editor.lua("return vim.fn.getcompletion('StitchCudaRewrite remove-wait sm', 'cmdline')") == ["smooth"]
 
 

@@ -44,7 +44,7 @@ async def test_stitching_an_untrusted_folder_ends_in_a_labelled_preview(program:
         for name in ("main.cu", "smooth.cu"):
             assert texts[name] == small_program.FILES[name].replace(" " + WAIT, "")
         (message,) = await until(lambda: editor.messages or None)
-        assert message.startswith("stitchcuda: program: not validated: ")
+        assert message.startswith("stitchcuda: program: not validated: ") and "the workspace is not trusted" in message
 
 
 @pytest.mark.asyncio

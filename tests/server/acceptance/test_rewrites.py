@@ -127,6 +127,8 @@ async def test_a9_a_rewrite_that_finds_nothing_says_why_and_is_offered_again_aft
         assert action.disabled is None and action.command is not None
         with pytest.raises(Exception, match=r"save .*main\.cu first"):
             await editor.command("stitchcuda.rewrite", uri, "remove-wait", "main")
-        for wrong in ((uri, "nope"), (uri, "remove-wait", 7), (uri, "remove-wait", "-x"), ("file:///none.cu", IDS[0])):
+        with pytest.raises(Exception, match=f"there is no rewrite 'nope'; the rewrites are {', '.join(IDS)}"):
+            await editor.command("stitchcuda.rewrite", uri, "nope")
+        for wrong in ((uri, 7), (uri, "remove-wait", 7), (uri, "remove-wait", "-x"), ("file:///none.cu", IDS[0])):
             with pytest.raises(Exception, match=r"stitchcuda\.rewrite takes"):
                 await editor.command("stitchcuda.rewrite", *wrong)

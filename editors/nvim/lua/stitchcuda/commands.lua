@@ -214,7 +214,7 @@ local function described(client, status)
     ("stitchcuda %s in %s"):format(status.version, client.root_dir or "no folder"),
     "  command: " .. table.concat(words, " "),
     "  " .. (trusted and "trusted" or "not trusted, nothing is built or run") .. " (" .. by .. ")",
-    ("  %d open files, findings by %s"):format(status.documents, status.channel),
+    ("  %d open %s, findings by %s"):format(status.documents, status.documents == 1 and "file" or "files", status.channel),
   }
   for what, reason in vim.spairs(status.unavailable or {}) do
     table.insert(lines, ("  %s is not available: %s"):format(what, reason))
@@ -295,6 +295,12 @@ function M.create()
   define("StitchCudaRewrite", function(given)
     if #given.fargs > 2 then
       return say("usage: :StitchCudaRewrite transform [function]", vim.log.levels.ERROR)
+    end
+    local client = current_client()
+    local known = client and transforms(client) or {}
+    if #known > 0 and not vim.tbl_contains(known, given.fargs[1]) then -- before anything is asked
+      local told = ("there is no rewrite %s; the rewrites are %s"):format(given.fargs[1], table.concat(known, ", "))
+      return say(told, vim.log.levels.ERROR)
     end
     run("stitchcuda.rewrite", unpack(given.fargs))
   end, { nargs = "+", complete = complete_rewrite, desc = "One kind of rewrite, proved" })

@@ -1,5 +1,6 @@
 -- :checkhealth stitchcuda
 local M = {}
+local EDITORS = { nvim = true, code = true, node = true }
 
 local function first_line(words)
   local ok, done = pcall(function() return vim.system(words, { text = true }):wait(20000) end)
@@ -14,7 +15,8 @@ local function machine(root)
   local text = words and first_line(words)
   local ok, value = pcall(vim.json.decode, text or "")
   for _, capability in ipairs(ok and value.capabilities or {}) do
-    if capability.found then
+    if EDITORS[capability.name] then -- this one is running, and the others are not needed in it
+    elseif capability.found then
       vim.health.ok(vim.trim(("%s %s %s"):format(capability.name, capability.version, capability.where)))
     else
       local why = capability.problem ~= "" and " (" .. capability.problem .. ")" or ""
@@ -34,7 +36,8 @@ function M.check()
   end
   local bufnr = vim.fn.bufnr("#") > 0 and vim.fn.bufnr("#") or vim.api.nvim_get_current_buf()
   local clients = vim.lsp.get_clients({ name = "stitchcuda" })
-  local root = #clients > 0 and clients[1].root_dir or server.root_of(bufnr)
+  local own = vim.lsp.get_clients({ name = "stitchcuda", bufnr = bufnr })[1] or clients[1]
+  local root = own and own.root_dir or server.root_of(bufnr)
 
   vim.health.start("stitchcuda: server")
   local command, reason = server.command(root)
@@ -45,25 +48,34 @@ function M.check()
     if version then
       vim.health.ok(("%s: %s"):format(table.concat(command, " "), vim.trim(version)))
     else
-      vim.health.error(("%s does not run: %s"):format(table.concat(command, " "), failed), "Install it again: pip install stitchcuda")
+      vim.health.error(("%s does not run: %s"):format(table.concat(command, " "), failed), "Install it again: " .. server.installation())
     end
   end
   if #clients == 0 then
     vim.health.info("no buffer has the server now; it starts for CUDA, and for C, C++ and Python that name CUDA or CuPy")
   end
   for _, client in ipairs(clients) do
-    vim.health.ok(("runs in %s for %d buffers"):format(client.root_dir, #vim.tbl_keys(client.attached_buffers)))
+    local buffers = #vim.tbl_keys(client.attached_buffers)
+    local where = client.root_dir and "in " .. client.root_dir or "without a folder"
+    vim.health.ok(("runs %s for %d %s"):format(where, buffers, buffers == 1 and "buffer" or "buffers"))
   end
 
   vim.health.start("stitchcuda: trust")
-  local decided = trust.of(root)
+  local folders = {}
   for _, client in ipairs(clients) do
-    decided = client.root_dir == root and server.trusts(client) or decided
+    if client.root_dir then
+      folders[client.root_dir] = (server.trusts(client))
+    end
   end
-  if decided then
-    vim.health.ok(root .. " is trusted: its programs may be built and run")
-  else
-    vim.health.info(root .. " is not trusted: nothing of it is built or run. :StitchCudaTrust asks")
+  if root and folders[root] == nil then
+    folders[root] = trust.of(root) == true
+  end
+  for folder, decided in vim.spairs(folders) do
+    if decided then
+      vim.health.ok(folder .. " is trusted: its programs may be built and run")
+    else
+      vim.health.info(folder .. " is not trusted: nothing of it is built or run. :StitchCudaTrust asks")
+    end
   end
 
   if command then

@@ -58,8 +58,15 @@ function M.find(root)
   elseif inside then
     return nil, ("%s is there, and used once you trust the folder: :StitchCudaTrust"):format(inside)
   end
-  return nil, ('the command %s was not found. Install it with "pip install stitchcuda" into the .venv of a folder that you trust or onto PATH, '
-    .. 'or name it: require("stitchcuda").setup({ server = "/path/to/stitchcuda" })'):format(wanted)
+  return nil, ('the command %s was not found. Install it with "%s" into the .venv of a folder that you trust or onto PATH, '
+    .. 'or name it: require("stitchcuda").setup({ server = "/path/to/stitchcuda" })'):format(wanted, M.installation())
+end
+
+-- The command that installs the server from the checkout that this plugin is in.
+function M.installation()
+  local here = debug.getinfo(1, "S").source:sub(2)
+  local checkout = vim.fs.root(vim.uv.fs_realpath(here) or here, "pyproject.toml")
+  return "pip install " .. (checkout and vim.fn.shellescape(checkout) or "/path/to/the/checkout")
 end
 
 -- All words that start the server for a folder, and whether they are the user's own.
