@@ -209,14 +209,19 @@ def test_status_and_health_say_what_runs(tmp_path: Path) -> None:
         editor.do("checkhealth stitchcuda")
         page = editor.text()
         assert f"{Path(sys.executable).parent / 'stitchcuda'} lsp --stdio: stitchcuda " in page
-        assert "runs in" in page and "for 1 buffer\n" in page and "Neovim, which takes" not in page and "no node" not in page
+        assert (
+            "runs in" in page
+            and "for 1 buffer\n" in page
+            and "Neovim, which takes" not in page
+            and "no node" not in page
+        )
         assert "ERROR" not in page and "is not trusted: nothing of it is built or run" in page and "nvcc" in page
 
 
 def test_a_missing_server_is_told_once_with_what_to_do(tmp_path: Path) -> None:
     with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}) as editor:
         editor.do(f"edit {written(tmp_path, 'race.cu')}")
-        editor.wait_said(f'the command stitchcuda was not found. Install it with "pip install \'{PLUGIN.parents[1]}\'"')
+        editor.wait_said(f"the command stitchcuda was not found. Install it with \"pip install '{PLUGIN.parents[1]}'\"")
         editor.do(f"edit {written(tmp_path, 'other.cu')}")
         editor.do(f"edit {written(tmp_path, 'third.c')}")
         editor.do("StitchCuda")
