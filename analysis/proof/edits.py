@@ -235,6 +235,10 @@ def _alone(
     both: Correspondence, side: Side, piece: Piece, shape: Shape, names: set[str], *, original: bool
 ) -> Iterator[ProofFinding]:
     """A statement that one version has and the other does not."""
+    declared = [n for n in side.nodes.get(piece, []) if isinstance(n, Declare)]
+    if len(declared) > 1 and all(null_declaration(n) and not n.static for n in declared):  # float *x, *y;
+        names.update(n.name for n in declared)
+        return
     node = shape.node
     if isinstance(node, Api):
         if node.kind in (_GO if original else _COME) or (not original and node.name in _POOL_SETTINGS):

@@ -99,3 +99,19 @@ def test_a_global_object_may_look_when_main_has_ended() -> None:
     assert proof_of(text).state is ProofState.PROVED
     guard = "struct Guard { float* p; ~Guard() { cudaMemcpy(p, p, 4, cudaMemcpyDefault); } };\nstatic Guard guard;\n"
     assert proof_of(text.replace(HEAD, HEAD + guard)).state is ProofState.UNTESTED
+
+
+@pytest.mark.parametrize(
+    ("declaration", "state"),
+    [
+        ("float *x, *y = nullptr;", ProofState.PROVED),
+        ("float *x, *y = nullptr, z = 1;", ProofState.UNTESTED),
+        ("float *x, *y = pick();", ProofState.UNTESTED),
+        ("static float *x, *y;", ProofState.UNTESTED),
+        ("float *x, *a;", ProofState.UNTESTED),  # hides the one that is used
+    ],
+)
+def test_pointers_of_one_declaration_come_alone_when_they_point_nowhere(declaration: str, state: ProofState) -> None:
+    body = f"    {{\n        {declaration}  //+\n        fill<<<1, 32>>>(a, n);\n    }}\n    CHECK(cudaDeviceSynchronize());\n"
+    text = in_main(body).replace(HEAD, f"{HEAD}float* pick();\n")
+    assert proof_of(text).state is state

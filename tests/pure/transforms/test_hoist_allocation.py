@@ -74,6 +74,11 @@ static void step(float* out, int n) {
 
 CASES: dict[str, tuple[str, list[str]]] = {
     "out of its loop": (loop(PLAIN), [MOVED]),
+    "two pointers of one declaration": (
+        loop(PLAIN.replace("float* t;", "float *t, *u = nullptr;").replace("        fill", "        CHECK(cudaMalloc(&u, 1024));\n        fill", 1).replace(
+            "        add", "        fill<<<1, 256>>>(u, 256);\n        add<<<1, 256>>>(out, u, 256);\n        add").replace("        CHECK(cudaFree(t", "        CHECK(cudaFree(u));\n        CHECK(cudaFree(t")),
+        ["    float *t, *u = nullptr;\n    CHECK(cudaMalloc(&t, 256 * sizeof(float)));\n    CHECK(cudaMalloc(&u, 1024));\n    for ("],
+    ),
     "in a function that is called again and again": (
         loop("        step(out, 256);\n", HELPER),
         [
