@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from stitchcuda.analysis.order.timeline import Certainty, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind, Site
 from stitchcuda.server.engine.facts import OperationFact
-from stitchcuda.server.engine.words import WORK, Edges, Places, listed, short, size_words, stream_name
+from stitchcuda.server.engine.words import WORK, Edges, Places, listed, round_of, short, size_words, stream_name
 
 _DIRECTIONS = {"h2d": "host to device", "d2h": "device to host", "d2d": "device to device", "h2h": "host to host"}
 _BITS = 2_000  # ops of a wait that are looked at
@@ -104,7 +104,8 @@ def _enqueued(path: str, ops: Sequence[tuple[Timeline, Op]], places: Places, edg
             named = f"{perhaps}`{timeline.buffers[access.buffer].name}`"
             (reads if access.mode is Mode.READ else writes)[named] = None
         for source in edges.order(timeline, op.id):
-            after[places.told(timeline.ops[source], path)] = None
+            earlier = timeline.ops[source]
+            after[places.told(earlier, path) + round_of(earlier, op)] = None
     size = f", {size_words(first.bytes)}" if first.bytes is not None else ""
     lines = []
     if first.kind is ApiKind.COPY:

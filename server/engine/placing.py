@@ -261,7 +261,8 @@ def _launches(
                         known[name] = sure or known.get(name, False)
             for edge in edges.into(timeline, op.id):
                 if len(after) < _AFTER_LIMIT:
-                    after.add(_after_words(timeline.ops[edge.source], edge.why, where, program, lines))
+                    source = timeline.ops[edge.source]
+                    after.add(_after_words(source, edge.why, where, program, lines) + words.round_of(source, op))
         yield LaunchFact(
             place=where,
             kernel=" or ".join(k for k in kernels if k),

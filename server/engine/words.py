@@ -79,6 +79,13 @@ class Edges:
         return known
 
 
+def round_of(source: Op, target: Op) -> str:
+    """Says so when what comes first stands at or below what comes after it: a loop around both came to it in a round before."""
+    one, other = source.site, target.site
+    together = source.calls == target.calls and (one.path, one.function) == (other.path, other.function)
+    return " in an earlier round" if together and one.span >= other.span else ""
+
+
 def stream_name(timeline: Timeline, op: Op) -> str:
     if op.stream is None:
         return "the host"

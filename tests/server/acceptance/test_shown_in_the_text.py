@@ -252,3 +252,36 @@ async def test_lenses_and_hints_follow_an_edit_of_another_file(tmp_path: Path) -
         editor.replace(other.as_uri(), other.read_text().replace("cudaMemset(x, 0, 4);", copies))
         await until(lambda: t.WORKSPACE_CODE_LENS_REFRESH in refreshed)
         assert await counts() == "1 kernel, 1 stream, 1 copy"
+
+
+ROUNDS = """\
+__global__ void k(float *x) { x[threadIdx.x] += 1; }
+void step(float *x, cudaStream_t s) {
+  k<<<1, 32, 0, s>>>(x);
+}
+int main() {
+  float *x;
+  cudaStream_t s;
+  cudaEvent_t done;
+  cudaMalloc(&x, 4096);
+  cudaStreamCreate(&s);
+  cudaEventCreate(&done);
+  for (int i = 0; i < 9; ++i) {
+    cudaMemsetAsync(x, 0, 4096, s);
+    cudaEventRecord(done, s);
+  }
+  step(x, s);
+  step(x, s);
+  cudaDeviceSynchronize();
+}
+"""
+
+
+async def test_what_a_round_of_a_loop_comes_after_is_told_with_the_round(tmp_path: Path) -> None:
+    uri = (tmp_path / "a.cu").as_uri()
+    async with editor_session("neovim", REAL, NOW, tmp_path) as editor:
+        editor.open(uri, ROUNDS)
+        memset = await hover(editor, uri, "cudaMemsetAsync")
+        assert "record event `cudaEventRecord`, line 14 in an earlier round" in memset
+        assert "round" not in await hover(editor, uri, "cudaEventRecord")
+        assert "launch of `k`, line 3" in (twice := await hover(editor, uri, "k<<<")) and "round" not in twice
