@@ -5,7 +5,7 @@ What reaches outside is given: the model, the judge, who listens, when to stop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from stitchcuda.agent.implementing import forms, placing
 from stitchcuda.agent.implementing.asking import plan_for
 from stitchcuda.agent.implementing.stages import Stage
 from stitchcuda.agent.invention.anchored import Unplaced, place
-from stitchcuda.agent.invention.confinement import violations
+from stitchcuda.agent.invention.confinement import Violation, violations
 from stitchcuda.agent.invention.judging import at_home
 from stitchcuda.agent.model.messages import Ask, BudgetSpent, Finish, Model, ModelError, Reply
 from stitchcuda.agent.outcome import STOP_OF_BUDGET, Candidate, Stop
@@ -102,6 +102,11 @@ class _Unusable:
     reason: str
     feedback: str
     outside: bool = False
+
+
+def _beyond(wrong: Sequence[Violation]) -> _Unusable:
+    feedback = "\n".join(f"{v.path}:{v.line}: {v.kind}: {v.what}" for v in wrong)
+    return _Unusable(f"it goes beyond what may be changed: {wrong[0].what}", feedback, outside=True)
 
 
 class _Enough(Exception):
@@ -209,13 +214,18 @@ class _Run:
         if {edit.path for edit in placed} != {self._stage.file}:
             return _Unusable("it changes another file", only, outside=True)
         if wrong := violations(at.texts, placed, self._scope, at.analysis):
-            feedback = "\n".join(f"{v.path}:{v.line}: {v.kind}: {v.what}" for v in wrong)
-            return _Unusable(f"it goes beyond what may be changed: {wrong[0].what}", feedback, outside=True)
+            return _beyond(wrong)
         after = versions.edited(at.texts, placed)[self._stage.file]
         definition = placing.definition_in(self._stage, self._text, after)
         if definition is None:
             return _Unusable("it changes more than the definition", only, outside=True)
         definition = forms.last_of_each(definition)
+        # What an earlier answer brought in must not make room for what this one brings.
+        original = {**at.texts, self._stage.file: self._text}
+        if wrong := violations(
+            original, (placing.added(self._stage, self._text, definition),), self._scope, self._before
+        ):
+            return _beyond(wrong)
         if wrong_form := forms.wrong_form(self._stage, definition, self._before):
             return _Unusable(wrong_form.splitlines()[0], wrong_form)
         if definition in self._seen:

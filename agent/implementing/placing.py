@@ -68,11 +68,16 @@ def definition_in(stage: Stage, text: bytes, written: bytes) -> bytes | None:
     return written[len(head) : len(written) - len(tail)].strip()
 
 
+def added(stage: Stage, text: bytes, definition: bytes) -> TextEdit:
+    """The edit of the file `text` that puts a definition in its place."""
+    place = place_of(stage, text)
+    return TextEdit(place.path, place.at, place.at, place.before + definition + place.after)
+
+
 def edits_of(stage: Stage, text: bytes, marker_text: bytes, definition: bytes) -> tuple[TextEdit, ...]:
     """The unit's edits: the definition, and the word in the marker that says that it is done. `marker_text` is that of the file with
     the marker, as it is on the disk."""
-    place = place_of(stage, text)
     shift = len(_BOM) if marker_text.startswith(_BOM) else 0
     at = stage.marker.word_end + shift
     word = TextEdit(stage.path, at, at, DONE)
-    return word, TextEdit(place.path, place.at, place.at, place.before + definition + place.after)
+    return word, added(stage, text, definition)

@@ -177,10 +177,10 @@ class _Look:
             return Looked(GateState.UNTESTED, unknown, accesses)
         wrong = [*self._beyond(), *self._hazards()]
         for site, name in used_on_host():
-            told = f"the host uses `{name}`, which is memory of the device (host= names others)"
-            wrong.append((self._at(site, told), True))
+            what = f"the host uses `{name}`, which is memory of the device (host= names others)"
+            wrong.append((self._at(site, what), True))
         for sure in (True, False):
-            if told := tuple(dict.fromkeys(what for what, certain in wrong if certain or not sure)):
+            if told := tuple(dict.fromkeys(one for one, certain in wrong if certain or not sure)):
                 return Looked(GateState.FAILED if sure else GateState.UNTESTED, told, accesses)
         return Looked(GateState.PASSED, (), accesses)
 

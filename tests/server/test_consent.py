@@ -305,7 +305,7 @@ async def test_the_rules_by_now_ask_no_model(endpoint: ScriptedEndpoint, program
         job = await begun(editor)
         await until(lambda: editor.asked or None)
         settings = {"diagnosticsDelay": 0, "proposer": "rules"}
-        editor.client._configuration[""] = {"stitchcuda": settings}  # type: ignore[attr-defined]
+        editor.client._configuration[""] = {"stitchcuda": settings}
         editor.client.workspace_did_change_configuration(t.DidChangeConfigurationParams(settings=None))
         await asyncio.sleep(0.3)
         editor.chosen.append(ALLOW)

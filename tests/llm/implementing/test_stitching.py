@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from stitchcuda.agent import journal
 from stitchcuda.agent.implementing import replaying
-from stitchcuda.agent.invention import anchoring
+from stitchcuda.agent.invention import anchoring, confinement
 from stitchcuda.agent.invention.asking import Asking
 from stitchcuda.agent.invention.replaying import Remade
 from stitchcuda.agent.model.accounting import Budget, Ledger
@@ -243,6 +243,17 @@ def test_going_beyond_the_definition_twice_ends_it(play: Callable[..., Played]) 
     played = play(beyond, beyond)
     assert (played.done.result.outcome, played.done.result.stopped) == (Kind.FAILED, Stop.OUT_OF_SCOPE)
     assert not played.bench.seen.definitions
+
+
+def test_answers_do_not_add_up_to_what_one_may_not_do(
+    play: Callable[..., Played], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confinement, "MOST_ADDED", 400)
+    first = WRONG.replace("y[threadIdx", f"// {'x' * 150}\n    y[threadIdx")
+    second = RIGHT.replace("{\n", "{\n    // " + "x" * 330 + "\n", 1)
+    played = play(function(first), function(second, role="repairer"), function(RIGHT, role="repairer"))
+    assert "more than 400" in played.endpoint.requests[2].text
+    assert played.done.result.outcome is Kind.IMPROVED
 
 
 def test_replies_that_cannot_be_read_end_it(play: Callable[..., Played]) -> None:
