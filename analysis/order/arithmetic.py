@@ -17,7 +17,9 @@ from stitchcuda.analysis.order.values import (
     Value,
     either,
     options_of,
+    size_of,
 )
+from stitchcuda.analysis.program.ir import TypeRef
 
 MAX_KEY = 96
 NULL = Num(ZERO)
@@ -43,6 +45,28 @@ def key_of(value: Value) -> str:
 def short(text: str) -> str:
     """Long names are cut by a digest, so that they stay names."""
     return text if len(text) <= MAX_KEY else f"{text[:40]}#{zlib.crc32(text.encode()):x}"
+
+
+_NARROW = {
+    f"{std}{name}": size_of(TypeRef(name))
+    for std in ("", "std::")
+    for name in ("int8_t", "uint8_t", "int16_t", "uint16_t")
+}
+_NARROW |= {name: size_of(TypeRef(name)) for name in (
+    "char", "signed char", "unsigned char", "uchar", "short", "unsigned short", "short int", "unsigned short int"
+)}  # fmt: skip
+
+
+def narrowed(value: Value, kind: TypeRef | None) -> Value:
+    """What a variable of that type holds of a number: one of fewer than 32 bits holds another number when it does not fit."""
+    size = None if kind is None or kind.pointer or kind.reference or kind.dims else _NARROW.get(kind.name)
+    if kind is None or size is None or not isinstance(value, Num):
+        return value
+    constant = value.value.constant
+    least = 0 if "u" in kind.name else -(1 << (8 * size - 1))
+    if constant is not None and least <= constant < 1 << (8 * size - 1):
+        return value
+    return Num(symbol(short(f"({kind.name}){value.value}")))
 
 
 def divide(a: Poly, b: Poly) -> Poly:

@@ -101,7 +101,7 @@ class Places(Clocks):
     def cast(self, value: Value, type: TypeRef) -> Value:
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None or not resolved.pointer:
-            return value
+            return arithmetic.narrowed(value, resolved)
         if isinstance(value, Either):
             return Either(tuple(self.cast(option, resolved) for option in value.options))
         if not isinstance(value, Pointer):

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from stitchcuda.analysis.order import statics
-from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, negate, short
+from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, narrowed, negate, short
 from stitchcuda.analysis.order.calls import Calls
 from stitchcuda.analysis.order.construction import Outcome
 from stitchcuda.analysis.order.queries import decisive_query
@@ -213,6 +213,7 @@ class Statements(Calls):
             if isinstance(value, Reference):
                 value = self.load(after, value.place)
             moved = isinstance(init, ir.Call | ir.Api | ir.New)
+            value = narrowed(value, self.names.resolve(stmt.type))
             self.bind_local(stmt.name, stmt.type, stmt.span, value, after, moved=moved)
             out.append(after)
         return out

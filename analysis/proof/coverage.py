@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings.waits import last_name
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Op, Range, Shape
@@ -22,6 +23,7 @@ from stitchcuda.analysis.program.ir import (
     Binary,
     Block,
     Break,
+    Call,
     Cast,
     Const,
     Continue,
@@ -42,11 +44,18 @@ from stitchcuda.analysis.program.ir import (
     Return,
     Stmt,
     Throw,
+    TypeRef,
     walk,
 )
 
 _ODD = (Lambda, Opaque, Goto, Label, Throw)
 _LEAVES = (Return, Break, Continue)
+_NUMBERING = frozenset({"threadIdx", "blockIdx", "blockDim", "gridDim"})
+# Integers that hold the number of any thread: a narrower one begins again at 0.
+_WIDE = frozenset({
+    "int", "unsigned", "signed", "long", "size_t", "ptrdiff_t", "ssize_t", "uint", "uint32_t", "int32_t", "uint64_t", "int64_t", "auto",
+})  # fmt: skip
+_SIGNS = frozenset({"std", "const", "volatile"})
 _EVERY_THREAD = symbol("gridDim.x") * symbol("blockDim.x")
 
 
@@ -66,7 +75,7 @@ def written(program: Program, op: Op, access: Access) -> Written | None:
         return None
     kernel = program.functions[launched.kernels[0]]
     effects = [e for e in kernel_effects(program, kernel.uid).of(access.via) if e.modes & {Mode.WRITE, Mode.ATOMIC}]
-    plain = plainly_written(kernel).get(access.via)
+    plain = plainly_written(program, kernel).get(access.via)
     if plain is None or len(effects) != 1 or effects[0].member or effects[0].first != ZERO or placed.member:
         return None
     size = SIZES.get(effects[0].element)
@@ -140,7 +149,7 @@ class Plain:
     strided: bool = False
 
 
-def plainly_written(kernel: Function) -> dict[str, Plain]:
+def plainly_written(program: Program, kernel: Function) -> dict[str, Plain]:
     """By parameter. What is not of the common shape is left out."""
     body = kernel.body
     nodes = list(walk(body)) if body is not None else []
@@ -148,12 +157,36 @@ def plainly_written(kernel: Function) -> dict[str, Plain]:
         return {}
     changed = {n.target.name for n in nodes if isinstance(n, Assign) and isinstance(n.target, Name)}
     changed |= {n.operand.name for n in nodes if isinstance(n, AddressOf) and isinstance(n.operand, Name)}
+    changed |= set(_referred_to(program, nodes))
     declared = [n.name for n in nodes if isinstance(n, Declare)]
     params = {p.name for p in kernel.params} - changed - set(declared)
-    steady = {n for n in declared if declared.count(n) == 1} - changed
-    reading = _Reading(params, steady, {n for n in declared if declared.count(n) == 1})
+    if _NUMBERING & {*declared, *(p.name for p in kernel.params)}:
+        return {}  # another variable of that name
+    params -= {p.name for p in kernel.params if not (p.type.pointer or p.type.dims or is_wide(p.type))}
+    once = {n.name for n in nodes if isinstance(n, Declare) and declared.count(n.name) == 1 and is_wide(n.type)}
+    once -= {p.name for p in kernel.params}
+    reading = _Reading(params, once - changed, once)
     reading.read(body.body, Plain(_EVERY_THREAD), frozenset())
     return reading.found
+
+
+def _referred_to(program: Program, nodes: Sequence[Expr | Stmt]) -> Iterator[str]:
+    """Variables that others may change by a reference."""
+    for node in nodes:
+        if isinstance(node, Declare) and node.type.reference and isinstance(node.init, Name):
+            yield node.init.name
+        if isinstance(node, Call) and isinstance(node.callee, Name):
+            for uid in program.by_name.get(last_name(node.callee.name), ()):
+                params = program.functions[uid].params
+                for given, taken in zip(node.args, params, strict=False):
+                    if taken.type.reference and isinstance(given, Name):
+                        yield given.name
+
+
+def is_wide(kind: TypeRef) -> bool:
+    """An integer of 32 bits or more, by its name."""
+    words = frozenset(kind.name.replace("::", " ").split())
+    return not kind.pointer and not kind.dims and bool(words & _WIDE) and words <= _WIDE | _SIGNS
 
 
 class _Reading:
@@ -176,7 +209,8 @@ class _Reading:
 
     def _statement(self, node: Stmt, now: Plain, index: frozenset[str]) -> tuple[Plain, frozenset[str]] | None:
         if isinstance(node, Block):
-            return self.read(node.body, now, index)
+            after = self.read(node.body, now, index)
+            return None if after is None else (after[0], index)
         if isinstance(node, Declare) and node.name in self._steady and node.init is not None and _is_number(node.init):
             return now, index | {node.name}
         if isinstance(node, Evaluate) and isinstance(node.expr, Assign):
@@ -252,7 +286,8 @@ def _only_returns(node: Stmt) -> bool:
 
 
 def _bare(node: Expr) -> Expr:
-    while isinstance(node, Cast):
+    """Without casts that keep the number."""
+    while isinstance(node, Cast) and is_wide(node.type):
         node = node.operand
     return node
 

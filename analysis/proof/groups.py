@@ -397,7 +397,7 @@ class _Obligations:
             return
         before, ends = written(self._both.before.program, op, access), [p.most for p in parts if p]
         misses = before is not None and all(parts) and all(at_least(end, before.end) is False for end in ends)
-        if misses and self._read_behind(group, access.buffer, ends):
+        if misses and self._read_behind(group, access.buffer, ends) and not self._held_before(group, image):
             what = f"`{new[-1].kernel}` leaves the end of `{name}` unwritten, which `{op.kernel}` wrote and others read"
             self._say(new[-1], what, failed=True)
             return
@@ -416,6 +416,17 @@ class _Obligations:
                 if again and alias(line.buffers[a.buffer], held) is not False:
                     return False
         return any(a.buffer == buffer and reads_behind(a, ends) for o in later if o.certain for a in o.accesses)
+
+    def _held_before(self, group: Group, image: int | None) -> bool:
+        """Whether something may have put values into a buffer of the changed version before: they may be the right ones still."""
+        line = self._new
+        earlier = line.earlier[group.new[0]]
+        return image is None or any(
+            a.mode in _WRITES and alias(line.buffers[a.buffer], line.buffers[image]) is not False
+            for o in line.ops
+            if earlier >> o.id & 1 and o.id not in group.new and o.kind not in MOVING
+            for a in o.accesses
+        )
 
     def _is_scratch(self, buffer: int) -> bool:
         """Device memory that the original does not use, and the changed version for its new launches alone."""

@@ -10,6 +10,7 @@ from stitchcuda.analysis.proof.model import Proof, ProofState
 from tests.pure.proof.recomposing import FUSED, KERNELS, NEW, OLD, OPENING, added, program, proof_of
 from tests.pure.proof.twins import HEAD, analysed
 
+HALVES = "__device__ void halve(int& k) { k /= 2; }\n"
 GUARD = "if (i < n) {"
 INDEX = "int i = blockIdx.x * blockDim.x + threadIdx.x;"
 SYMBOLIC = (
@@ -42,6 +43,8 @@ SHOWN = {
     "an early return": (EARLY, NEW),
     "a loop over the grid": (STRIDED, NEW.replace("blocks_for(n, THREADS)", "80")),
     "more than enough blocks": (FUSED, NEW.replace("blocks_for(n, THREADS)", "n / THREADS + 1")),
+    "an index of its own type": (FUSED.replace("int i =", "const unsigned int i ="), NEW),
+    "the compiler's type": (FUSED.replace("int i =", "const auto i ="), NEW),
     "casts": (FUSED.replace(INDEX, "size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x;"), NEW),
 }
 NOT_SHOWN = {
@@ -53,7 +56,20 @@ NOT_SHOWN = {
     "another index": (FUSED.replace("y[i] =", "y[i / 2] ="), NEW),
     "a bound that changes": (FUSED.replace(INDEX, INDEX + "\n    n = n / 2;"), NEW),
     "an index that changes": (FUSED.replace(INDEX, INDEX + "\n    i = i / 2;"), NEW),
-}
+    "an index that is too narrow": (FUSED.replace("int i =", "short i ="), NEW),
+    "an index that is cut": (FUSED.replace("y[i] =", "y[(unsigned char)i] ="), NEW),
+    "an index that is a truth value": (FUSED.replace("int i =", "bool i ="), NEW),
+    "a bound that is cut": (FUSED.replace("i < n", "i < (short)n"), NEW),
+    "a bound that is too narrow": (FUSED.replace("float* y, int n", "float* y, unsigned char n"), NEW),
+    "a bound that a function changes": (HALVES + FUSED.replace(INDEX, INDEX + "\n    halve(n);"), NEW),
+    "a bound that a reference changes": (FUSED.replace(INDEX, INDEX + "\n    int& m = n; m = m / 2;"), NEW),
+    "sizes of its own name": (FUSED.replace(INDEX, "dim3 blockDim(1);\n    " + INDEX), NEW),
+    "a narrow loop": (STRIDED.replace("for (int i", "for (short i"), NEW),
+    "a step that is cut": (STRIDED.replace("+= blockDim.x * gridDim.x", "+= (short)(blockDim.x * gridDim.x)"), NEW),
+    "a grid that is too narrow": (FUSED, "    unsigned char g = blocks_for(n, THREADS); //+\n" + NEW.replace("blocks_for(n, THREADS)", "g")),
+    "a grid that is cut": (FUSED, NEW.replace("blocks_for", "(unsigned char)blocks_for")),
+    "an argument that is cut": (FUSED, NEW.replace("y, n)", "y, (short)n)")),
+}  # fmt: skip
 
 REFUSED = {
     "another condition": (FUSED.replace(GUARD, "if (i < n && x[i] > 0) {"), NEW),
@@ -98,6 +114,23 @@ def test_a_part_that_is_not_written_and_is_read_fails() -> None:
     assert proof.reason == "`bias_gelu` leaves the end of `y` unwritten, which `gelu` wrote and others read"
 
 
+def test_a_part_that_held_values_before_is_left_to_the_results() -> None:
+    launch = "    CHECK(cudaMemset(y, 0, n * 4));\n" + OLD + NEW.replace("blocks_for(n, THREADS)", "n / 512")
+    proof = proof_of(program(launch, kernels=KERNELS + added(FUSED)))
+    assert proof.state is ProofState.KEPT, proof.reason
+    assert len(coverage(proof)) == 1
+
+
+def test_the_name_of_an_inner_block_ends_with_it() -> None:
+    inner = FUSED.replace(INDEX, f"{{ {INDEX} if (x[0] > 5) y[0] = i; }}").replace("int n)", "int n, int i)")
+    kernel = next(
+        f
+        for f in analysed(HEAD + inner + "int main() { return 0; }\n").program.functions.values()
+        if f.name == "bias_gelu"
+    )
+    assert plainly_written(analysed(HEAD).program, kernel) == {}
+
+
 def test_a_part_that_nobody_reads_may_be_left_out() -> None:
     text = program(OLD + NEW.replace("blocks_for(n, THREADS)", "n / 512"), kernels=KERNELS + added(FUSED))
     proof = proof_of(text.replace("r.data(), y, n * 4", "r.data(), y, n"))
@@ -113,7 +146,7 @@ def test_a_part_that_is_written_again_may_be_left_out() -> None:
 
 def test_what_the_kernels_write_plainly() -> None:
     program_ = analysed(HEAD + KERNELS + "int main() { return 0; }\n").program
-    found = {f.name: plainly_written(f) for f in program_.functions.values() if f.name in KERNELS_OF}
+    found = {f.name: plainly_written(program_, f) for f in program_.functions.values() if f.name in KERNELS_OF}
     assert {name: {p: str(w.bound) for p, w in plain.items()} for name, plain in found.items()} == {
         "bias": {"t": "n"},
         "gelu": {"y": "n"},
