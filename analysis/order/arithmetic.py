@@ -63,8 +63,9 @@ def narrowed(value: Value, kind: TypeRef | None) -> Value:
     if kind is None or size is None or not isinstance(value, Num):
         return value
     constant = value.value.constant
-    least = 0 if "u" in kind.name else -(1 << (8 * size - 1))
-    if constant is not None and least <= constant < 1 << (8 * size - 1):
+    above = 1 << 8 * size if "u" in kind.name else 1 << 8 * size - 1
+    least = 0 if "u" in kind.name else -above
+    if constant is not None and least <= constant < above:
         return value
     return Num(symbol(short(f"({kind.name}){value.value}")))
 
