@@ -37,7 +37,8 @@ class Side {
       node.laneIndex = lanes.get(node.lane);
       node.name = flat(node.head);
       const memory = (node.writes.length ? node.writes : node.reads).join(", ");
-      node.note = flat(`${node.kernel ? node.more : `${node.copy_kind || ""} ${memory || node.more}`} ${placeOf(node)}`);
+      const named = memory && node.head.endsWith(` ${memory}`); // as accesses of the host are
+      node.note = flat(`${node.kernel ? node.more : `${node.copy_kind || ""} ${named ? "" : memory || node.more}`} ${placeOf(node)}`);
       node.memory = flat(node.kernel ? "" : memory);
       const around = [node.entry, node.function, ...node.calls.map((call) => call.callee)];
       node.functions = new Set(around.filter(Boolean));
