@@ -14,6 +14,8 @@ def test_every_transform_can_be_forbidden() -> None:
 
 
 def test_every_transform_can_be_chosen() -> None:
-    assert tuple(transform.ID for transform in TRANSFORMS) == CHOSEN, "a new one needs a row in agent/transform_names.py"
+    assert tuple(transform.ID for transform in TRANSFORMS) == CHOSEN, (
+        "a new one needs a row in agent/transform_names.py"
+    )
     assert {kind for named in NAMED for kind in named.needs} <= set(ApiKind)
     assert all(named.lacking for named in NAMED if named.needs)

@@ -230,7 +230,9 @@ def test_mermaid_has_one_lane_a_stream_and_only_known_forms(graph: ExecutionGrap
     ]
     node = re.compile(r'    n\d+(\["[^"]*"\]|\("[^"]*"\)|\{\{"[^"]*"\}\})')
     edge = re.compile(r"  n\d+ (-->|-\.->)\|[a-z_]+\| n\d+")
-    assert not any(re.search("in loop l[0-9]|host (read|write)<", line) for line in lines), "by place and name, as in dot"
+    assert not any(re.search("in loop l[0-9]|host (read|write)<", line) for line in lines), (
+        "by place and name, as in dot"
+    )
     for line in lines[1:]:
         assert line == "  end" or line.startswith("  subgraph") or node.fullmatch(line) or edge.fullmatch(line), line
 
