@@ -96,7 +96,7 @@ def test_a_definition_that_fits(definition: str) -> None:
         ('const int evil = [] { return std::system("x"); }();\n' + RIGHT, "`evil` must start from a plain value"),
         ('const int table[2] = {1, std::system("x")};\n' + RIGHT, "`table` must start from a plain value"),
         ('struct Q { int v = std::system("x"); };\n__constant__ Q q;\n' + RIGHT, "`v` must start from a plain value"),
-        ('struct Q { Q() { std::system("x"); } };\nconst Q q;\n' + RIGHT, "`Q` is no device function"),
+        ('struct Q { Q() { std::system("x"); } };\nconst Q q;\n' + RIGHT, "`Q` has functions of the host"),
         ("struct Q { friend int hostish() { return 1; } };\n" + RIGHT, "`hostish` is no device function"),
         ('template <class T> const T v = std::system("x");\n' + RIGHT, "only the kernel"),
         ('template <class T> struct W { T v = std::system("x"); };\n' + RIGHT, "only the kernel"),
