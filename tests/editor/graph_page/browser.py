@@ -2,50 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.editor.vscode import code_server
+from tests.editor import chromium
+from tests.editor.chromium import Chromium
 
 HERE = Path(__file__).parent
-PLAYWRIGHT = code_server.INSTALLED / "node_modules" / "playwright-core"
+PLAYWRIGHT = chromium.INSTALLED / "node_modules" / "playwright-core"
 
 
 def missing() -> str:
     """Why no browser can be driven here; "" when it can."""
     if not PLAYWRIGHT.is_dir():
         return f"no playwright-core in {PLAYWRIGHT.parent}; tests/editor/vscode/install.sh puts it there"
-    return "" if _chromium() else "no chromium"
+    return chromium.missing()
 
 
-def _chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-class Browser:
+class Browser(Chromium):
     """`do` what browser.mjs offers; the rest is what tests ask for again and again."""
 
     def __init__(self) -> None:
-        chromium = _chromium()
-        assert chromium is not None
-        # Node resolves imports from the script's folder, so the script has to lie beside node_modules.
-        script = shutil.copy(HERE / "browser.mjs", code_server.INSTALLED / "graph_page.mjs")
-        command = [str(code_server.INSTALLED / "node"), script, chromium]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def do(self, does: str, **what: Any) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"does": does, **what}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or '{"error": "the browser is gone"}')
-        if "error" in answer:
-            raise AssertionError(f"{does} {what}: {answer['error']}")
-        return answer["value"]
+        super().__init__(HERE / "browser.mjs", "graph_page.mjs")
 
     def open(self, page: Path, **how: Any) -> int:
         """Milliseconds until it was drawn. Nothing may be said on the console on the way."""
@@ -79,14 +59,6 @@ class Browser:
         file = HERE / "screenshots" / f"{name}.png"
         file.parent.mkdir(exist_ok=True)
         self.do("picture", file=str(file))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
 
 
 @contextmanager

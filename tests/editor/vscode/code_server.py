@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import time
@@ -18,8 +17,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from tests.editor import chromium
+from tests.editor.chromium import INSTALLED, Chromium
+
 HERE = Path(__file__).parent
-INSTALLED = Path(os.environ.get("STITCHCUDA_VSCODE") or HERE.parents[2] / ".vscode-test")
 ENTRY = INSTALLED / "node_modules" / "code-server" / "out" / "node" / "entry.js"
 USER_SETTINGS = {
     "security.workspace.trust.enabled": False,
@@ -42,47 +43,13 @@ def missing() -> str:
     """Why VS Code cannot be driven here; "" when it can."""
     if not (INSTALLED / "stamp").is_file():
         return f"no VS Code in {INSTALLED}; tests/editor/vscode/install.sh puts it there"
-    return "" if _chromium() else "no chromium"
-
-
-def _chromium() -> str | None:
-    return shutil.which("chromium") or shutil.which("chromium-browser")
-
-
-class Page:
-    """The browser: `page.do("click", selector=...)`; see page.mjs."""
-
-    def __init__(self) -> None:
-        chromium = _chromium()
-        assert chromium is not None
-        # Node resolves imports from the script's folder, so the script has to lie beside node_modules.
-        script = shutil.copy(HERE / "page.mjs", INSTALLED / "page.mjs")
-        self._process = subprocess.Popen(
-            [INSTALLED / "node", script, chromium], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-
-    def do(self, does: str, **what: Any) -> Any:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(json.dumps({"does": does, **what}) + "\n")
-        self._process.stdin.flush()
-        answer = json.loads(self._process.stdout.readline() or '{"error": "the browser is gone"}')
-        if "error" in answer:
-            raise AssertionError(f"{does} {what}: {answer['error']}")
-        return answer["value"]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
+    return chromium.missing()
 
 
 class Window:
     """A page on one folder. Its name is the folder's."""
 
-    def __init__(self, folder: Path, page: Page, driver: int):
+    def __init__(self, folder: Path, page: Chromium, driver: int):
         self.folder = folder
         self.name = folder.name
         self._page = page
@@ -117,7 +84,7 @@ class Window:
 class CodeServer:
     """Started by `code_server`."""
 
-    def __init__(self, folder: Path, url: str, page: Page, drivers: Path):
+    def __init__(self, folder: Path, url: str, page: Chromium, drivers: Path):
         self.folder = folder
         self._url = url
         self._page = page
@@ -162,7 +129,7 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     }
     with (folder / "code-server.log").open("wb") as log:
         process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment)
-    page = Page()
+    page = Chromium(HERE / "page.mjs", "page.mjs")
     try:
         url = f"http://127.0.0.1:{port}"
         _wait_for("code-server", lambda: _answers(f"{url}/healthz"))
