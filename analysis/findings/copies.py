@@ -10,7 +10,7 @@ from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.finding import RuleInput
 from stitchcuda.analysis.findings.rounds import Repeated
 from stitchcuda.analysis.findings.waits import HARMLESS, callee_name, last_name
-from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.order.timeline import Access, Mode, Op, Shape
 from stitchcuda.analysis.program.ir import (
     AddressOf,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.program.ir import (
     AddressOf,
     Api,

@@ -1,6 +1,6 @@
 """The rounds of loops: which operations happen again and again, and what else a round does.
 
-The executor takes a loop through a few rounds (`analysis/order/loops.py`), so an operation that is repeated has one
+The executor takes a loop through a few rounds (`analysis/order/host/loops.py`), so an operation that is repeated has one
 occurrence a round. Rules that speak of "every round" ask here; they are about C++ (the text of a loop is read).
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from stitchcuda.analysis.order.loops import Loops
+from stitchcuda.analysis.order.host.loops import Loops
 from stitchcuda.analysis.order.recorder import Frame, Options, OutOfEffort
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.timeline import Cut, Memory, Timeline

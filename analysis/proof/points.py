@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, callee_name, last_name
-from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,

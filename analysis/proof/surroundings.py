@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from stitchcuda.analysis.findings.waits import callee_name, last_name
-from stitchcuda.analysis.order import host_library
+from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name
-from stitchcuda.analysis.order import host_library
 from stitchcuda.analysis.order.execute import END
-from stitchcuda.analysis.order.summaries import SMALL_BODY
+from stitchcuda.analysis.order.host import host_library
+from stitchcuda.analysis.order.host.summaries import SMALL_BODY
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,

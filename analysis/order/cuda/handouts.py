@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
+from stitchcuda.analysis.order.cuda.stream_memory import StreamMemory
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.stream_memory import StreamMemory
 from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.timeline import Memory
 from stitchcuda.analysis.order.values import Code, Num, Place, Pointer, Text, Unknown, Value

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.names import CONTAINERS, plain
-from stitchcuda.analysis.order.operations import Operations
-from stitchcuda.analysis.order.places import pointee_of_container
+from stitchcuda.analysis.order.cuda.operations import Operations
+from stitchcuda.analysis.order.host.names import CONTAINERS, plain
+from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode

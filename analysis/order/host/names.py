@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from stitchcuda.analysis.order import statics
+from stitchcuda.analysis.order.host import statics
 from stitchcuda.analysis.order.values import SIZES
 from stitchcuda.analysis.program.ir import Declare, Expr, Program, Record, TypeRef
 

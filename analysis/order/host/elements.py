@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order.construction import Construction
-from stitchcuda.analysis.order.names import plain
-from stitchcuda.analysis.order.places import GAP, pointee_of_container
+from stitchcuda.analysis.order.host.construction import Construction
+from stitchcuda.analysis.order.host.names import plain
+from stitchcuda.analysis.order.host.places import GAP, pointee_of_container
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, Poly, number, symbol

@@ -15,17 +15,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import divide
+from stitchcuda.analysis.order.cuda.queries import decisive_query
+from stitchcuda.analysis.order.cuda.thrust import is_algorithm
 from stitchcuda.analysis.order.effort import SHOWN
-from stitchcuda.analysis.order.lengths import Lengths, rounds_before
+from stitchcuda.analysis.order.host.lengths import Lengths, rounds_before
+from stitchcuda.analysis.order.host.places import GAP
+from stitchcuda.analysis.order.host.turns import held, settle, turning
 from stitchcuda.analysis.order.machine import Done
-from stitchcuda.analysis.order.places import GAP
-from stitchcuda.analysis.order.queries import decisive_query
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
-from stitchcuda.analysis.order.thrust import is_algorithm
 from stitchcuda.analysis.order.timeline import LoopInfo
-from stitchcuda.analysis.order.turns import held, settle, turning
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr

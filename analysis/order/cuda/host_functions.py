@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from stitchcuda.analysis.order.arithmetic import NULL
-from stitchcuda.analysis.order.captures import Captures
-from stitchcuda.analysis.order.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.cuda.captures import Captures
+from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.host.places import ANYWHERE, HOST_VISIBLE
 from stitchcuda.analysis.order.machine import Done, uncertain
-from stitchcuda.analysis.order.places import ANYWHERE, HOST_VISIBLE
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO

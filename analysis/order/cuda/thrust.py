@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order import host_library
-from stitchcuda.analysis.order.containers import Containers
-from stitchcuda.analysis.order.host_library import NONE, RW, R, W
-from stitchcuda.analysis.order.launches import member_path, merge_accesses
-from stitchcuda.analysis.order.names import plain
+from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.host import host_library
+from stitchcuda.analysis.order.host.containers import Containers
+from stitchcuda.analysis.order.host.host_library import NONE, RW, R, W
+from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
 from stitchcuda.analysis.order.values import Either, Pointer, Unknown, Value

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.arithmetic import NULL
-from stitchcuda.analysis.order.early_launches import EarlyLaunches
+from stitchcuda.analysis.order.cuda.early_launches import EarlyLaunches
+from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.machine import Done, uncertain
-from stitchcuda.analysis.order.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, Shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from stitchcuda.analysis.order.alias import same_instance
-from stitchcuda.analysis.order.lifetimes import Lifetimes
+from stitchcuda.analysis.order.cuda.lifetimes import Lifetimes
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
-from stitchcuda.analysis.order.graphs import Graphs
+from stitchcuda.analysis.order.cuda.graphs import Graphs
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import Identity, Pointer, Unknown, Value

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from stitchcuda.analysis.order.construction import Outcome
-from stitchcuda.analysis.order.elements import Elements
-from stitchcuda.analysis.order.names import CONTAINERS, DEVICE_CONTAINERS, plain
+from stitchcuda.analysis.order.host.construction import Outcome
+from stitchcuda.analysis.order.host.elements import Elements
+from stitchcuda.analysis.order.host.names import CONTAINERS, DEVICE_CONTAINERS, plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, symbol
 from stitchcuda.analysis.order.timeline import Mode

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order import host_library, host_ranges
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
-from stitchcuda.analysis.order.clocks import FILLS, PASSED_ON, VALUES
-from stitchcuda.analysis.order.copy_blocks import MAKERS
-from stitchcuda.analysis.order.host_functions import AWAITS, TELLS
-from stitchcuda.analysis.order.names import plain
-from stitchcuda.analysis.order.places import ANYWHERE
+from stitchcuda.analysis.order.cuda.clocks import FILLS, PASSED_ON, VALUES
+from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
+from stitchcuda.analysis.order.cuda.host_functions import AWAITS, TELLS
+from stitchcuda.analysis.order.cuda.thrust import Thrust
+from stitchcuda.analysis.order.host import host_library, host_ranges
+from stitchcuda.analysis.order.host.names import plain
+from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
-from stitchcuda.analysis.order.thrust import Thrust
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
     Clock,

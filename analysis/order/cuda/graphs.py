@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 
 from stitchcuda.analysis.order.arithmetic import NULL
-from stitchcuda.analysis.order.host_functions import HostFunctions
-from stitchcuda.analysis.order.launches import merge_accesses
+from stitchcuda.analysis.order.cuda.host_functions import HostFunctions
+from stitchcuda.analysis.order.cuda.launches import merge_accesses
 from stitchcuda.analysis.order.machine import Done, Placed
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import Key, State

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
-from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
-from stitchcuda.analysis.order.clocks import STOPWATCHES
-from stitchcuda.analysis.order.construction import Outcome
-from stitchcuda.analysis.order.foregone import Foregone
-from stitchcuda.analysis.order.methods import Methods
-from stitchcuda.analysis.order.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
+from stitchcuda.analysis.order.cuda.thrust import is_algorithm
+from stitchcuda.analysis.order.host import packs
+from stitchcuda.analysis.order.host.construction import Outcome
+from stitchcuda.analysis.order.host.foregone import Foregone
+from stitchcuda.analysis.order.host.methods import Methods
+from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.thrust import is_algorithm
 from stitchcuda.analysis.order.values import (
     Closure,
     Code,

@@ -9,12 +9,12 @@ from typing import Any
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
-from stitchcuda.analysis.order.names import (
+from stitchcuda.analysis.order.host.names import (
     CUDA_CONSTANTS,
     NUMBERS,
     plain,
 )
-from stitchcuda.analysis.order.places import Places, pointee_of_container
+from stitchcuda.analysis.order.host.places import Places, pointee_of_container
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM, OutOfEffort
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.order.arithmetic import NULL
+from stitchcuda.analysis.order.cuda.transfers import Transfers
 from stitchcuda.analysis.order.machine import Capture
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import number, symbol
 from stitchcuda.analysis.order.timeline import Fault, FaultKind, Op, StreamKind
-from stitchcuda.analysis.order.transfers import Transfers
 from stitchcuda.analysis.order.values import Handle, Num, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import HOST_WAITS, ApiKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.launches import Launches
+from stitchcuda.analysis.order.cuda.launches import Launches
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, Poly, equal, number
 from stitchcuda.analysis.order.values import Num, Place, Pointer, Struct, Unknown, Value

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
-from stitchcuda.analysis.order import packs
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
-from stitchcuda.analysis.order.expressions import Expressions
+from stitchcuda.analysis.order.host import packs
+from stitchcuda.analysis.order.host.expressions import Expressions
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number

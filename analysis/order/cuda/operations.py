@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
-from stitchcuda.analysis.order.captures import EXTERNAL
-from stitchcuda.analysis.order.handouts import Handouts
-from stitchcuda.analysis.order.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.cuda.captures import EXTERNAL
+from stitchcuda.analysis.order.cuda.handouts import Handouts
+from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.cuda.queries import understood_queries
 from stitchcuda.analysis.order.machine import Done
-from stitchcuda.analysis.order.queries import understood_queries
 from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind

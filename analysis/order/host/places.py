@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from stitchcuda.analysis.order import arithmetic, statics
-from stitchcuda.analysis.order.clocks import Clocks
-from stitchcuda.analysis.order.host_ranges import both
-from stitchcuda.analysis.order.names import (
+from stitchcuda.analysis.order import arithmetic
+from stitchcuda.analysis.order.cuda.clocks import Clocks
+from stitchcuda.analysis.order.host import statics
+from stitchcuda.analysis.order.host.host_ranges import both
+from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
     EVENT_TYPES,

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
-from stitchcuda.analysis.order import host_library
-from stitchcuda.analysis.order.construction import Outcome
-from stitchcuda.analysis.order.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.host import host_library
+from stitchcuda.analysis.order.host.construction import Outcome
+from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.summaries import Summaries
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.summaries import Summaries
 from stitchcuda.analysis.order.values import (
     Clock,
     Closure,

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from stitchcuda.analysis.order.host.statements import Statements
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.statements import Statements
 from stitchcuda.analysis.order.symbolic import Poly, symbol
 from stitchcuda.analysis.order.values import SIZE, Instance, Num, Place
 from stitchcuda.analysis.program import ir

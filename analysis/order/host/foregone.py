@@ -6,9 +6,9 @@ it is followed once.
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order import host_library
-from stitchcuda.analysis.order.clocks import VALUES
-from stitchcuda.analysis.order.names import Names, plain
+from stitchcuda.analysis.order.cuda.clocks import VALUES
+from stitchcuda.analysis.order.host import host_library
+from stitchcuda.analysis.order.host.names import Names, plain
 from stitchcuda.analysis.order.values import Num, Text, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.copy_blocks import CopyBlocks
+from stitchcuda.analysis.order.cuda.copy_blocks import CopyBlocks
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.values import Num

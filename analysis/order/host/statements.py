@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 
-from stitchcuda.analysis.order import statics
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, narrowed, negate, short
-from stitchcuda.analysis.order.calls import Calls
-from stitchcuda.analysis.order.construction import Outcome
-from stitchcuda.analysis.order.queries import decisive_query
+from stitchcuda.analysis.order.cuda.queries import decisive_query
+from stitchcuda.analysis.order.host import statics
+from stitchcuda.analysis.order.host.calls import Calls
+from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.state import State, differences, merge
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value

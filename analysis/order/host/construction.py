@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from stitchcuda.analysis.order.host_calls import HostCalls
-from stitchcuda.analysis.order.names import (
+from stitchcuda.analysis.order.host.host_calls import HostCalls
+from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
     EVENT_TYPES,
@@ -14,7 +14,7 @@ from stitchcuda.analysis.order.names import (
     STREAM_TYPES,
     plain,
 )
-from stitchcuda.analysis.order.places import pointee_of_container
+from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State, merge, merged_number
 from stitchcuda.analysis.order.symbolic import ZERO, number
