@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from stitchcuda.analysis.program import api
 from stitchcuda.analysis.program.cuda import dispatch, literals
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Environment, Tally
-from stitchcuda.analysis.program.cuda.declarations import Outline, complete, outline
-from stitchcuda.analysis.program.cuda.functions import FunctionLowering, Lowered, LoweringCache, shell_of
+from stitchcuda.analysis.program.cuda.declarations import FunctionItem, Outline, complete, outline
+from stitchcuda.analysis.program.cuda.functions import FunctionLowering, Lowered, LoweringCache, Shell, shell_of
 from stitchcuda.analysis.program.cuda.macro_bodies import MacroDef, collect_macros, template
 from stitchcuda.analysis.program.ir import (
     Const,
@@ -37,46 +37,85 @@ def lower_module(
 ) -> Module:
     """Lower one file. `macros` are definitions seen in headers; the file's own win (`own`, when they are collected
     already). Never raises on broken code: what could not be understood is `Opaque` and told in `Module.problems`."""
-    syntax = cache.parse(path, text) if cache is not None else parse_cuda(text)
-    if own is None:
-        own = collect_macros(text)
-    table = {**macros, **own} if macros else own
-    scratch = Context(syntax.text, 0, Environment(table), Tally())
-    found = outline(scratch, syntax.root)
-    records = frozenset(name.rpartition("::")[2] for _, _, name in found.record_nodes)
-    shells = [shell_of(scratch, item) for item in found.functions]
-    # Only names that could be taken for CUDA's matter: a new helper function must not change what others depend on.
-    functions = frozenset(n for n, _, _, _ in shells if api.looks_like_cuda(n) or api.lookup(n, 1) is not None)
-    environment = Environment(table, functions, records)
-    cx = Context(syntax.text, 0, environment, Tally())
-    complete(cx, found)
-    lowered = FunctionLowering(path, syntax, environment, cache if cache is not None else LoweringCache())
-    results = [lowered.function(item, shell) for item, shell in zip(found.functions, shells, strict=True)]
-    lowered.done()
-    made = _place(path, found, results)
-    by_record: dict[str, list[str]] = {}
-    for item, function in zip(found.functions, made, strict=True):
-        if item.record:
-            by_record.setdefault(item.record, []).append(function.uid)
-    constants, macro_aliases = _macro_constants(cx, own)
-    return Module(
-        path=path,
-        language=_language(path),
-        functions=tuple(made),
-        records=(
-            *(Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ()))) for r in found.records),
-            *(
-                replace(r, path=path, span=(f.base + r.span[0], f.base + r.span[1]))
-                for f, low in zip(made, results, strict=True)
-                for r in low.records
+    return ModuleLowering(path, text, macros=macros, own=own, cache=cache).whole()
+
+
+class ModuleLowering:
+    """A file whose functions are found and named, and lowered when they are asked for. The arguments are those of `lower_module`."""
+
+    def __init__(
+        self,
+        path: str,
+        text: bytes,
+        *,
+        macros: Mapping[str, MacroDef] | None = None,
+        own: Mapping[str, MacroDef] | None = None,
+        cache: LoweringCache | None = None,
+    ) -> None:
+        self.path = path
+        self._syntax = cache.parse(path, text) if cache is not None else parse_cuda(text)
+        self._own = own if own is not None else collect_macros(text)
+        table = {**macros, **self._own} if macros else self._own
+        scratch = Context(self._syntax.text, 0, Environment(table), Tally())
+        self._found = outline(scratch, self._syntax.root)
+        records = frozenset(name.rpartition("::")[2] for _, _, name in self._found.record_nodes)
+        self._shells = [shell_of(scratch, item) for item in self._found.functions]
+        # Only names that could be taken for CUDA's matter: a new helper function must not change what others depend on.
+        functions = frozenset(
+            n for n, _, _, _ in self._shells if api.looks_like_cuda(n) or api.lookup(n, 1) is not None
+        )
+        environment = Environment(table, functions, records)
+        self._cx = Context(self._syntax.text, 0, environment, Tally())
+        complete(self._cx, self._found)
+        self._lowered = FunctionLowering(
+            path, self._syntax, environment, cache if cache is not None else LoweringCache()
+        )
+
+    @property
+    def functions(self) -> list[tuple[FunctionItem, Shell]]:
+        """All definitions and declarations of functions in the file, in order."""
+        return list(zip(self._found.functions, self._shells, strict=True))
+
+    def whole(self) -> Module:
+        """The file, lowered."""
+        made = self.part(range(len(self._shells)))
+        self._lowered.done()
+        return made
+
+    def part(self, chosen: Sequence[int]) -> Module:
+        """The file with only some of its `functions`, by number in ascending order. A function is the same as in the whole file when all
+        those of its name are chosen."""
+        found = self._found
+        items = [found.functions[k] for k in chosen]
+        results = [self._lowered.function(found.functions[k], self._shells[k]) for k in chosen]
+        made = _place(self.path, found, items, results)
+        by_record: dict[str, list[str]] = {}
+        for item, function in zip(items, made, strict=True):
+            if item.record:
+                by_record.setdefault(item.record, []).append(function.uid)
+        constants, macro_aliases = _macro_constants(self._cx, self._own)
+        path = self.path
+        return Module(
+            path=path,
+            language=_language(path),
+            functions=tuple(made),
+            records=(
+                *(
+                    Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ())))
+                    for r in found.records
+                ),
+                *(
+                    replace(r, path=path, span=(f.base + r.span[0], f.base + r.span[1]))
+                    for f, low in zip(made, results, strict=True)
+                    for r in low.records
+                ),
             ),
-        ),
-        globals=tuple(found.globals),
-        aliases=(*found.aliases, *(a for low in results for a in low.aliases), *macro_aliases),
-        constants=(*found.constants, *(c for low in results for c in low.constants), *constants),
-        includes=tuple(found.includes),
-        problems=tuple(_problems(path, syntax, made)),
-    )
+            globals=tuple(found.globals),
+            aliases=(*found.aliases, *(a for low in results for a in low.aliases), *macro_aliases),
+            constants=(*found.constants, *(c for low in results for c in low.constants), *constants),
+            includes=tuple(found.includes),
+            problems=tuple(_problems(path, self._syntax, made)),
+        )
 
 
 def _language(path: str) -> str:
@@ -85,12 +124,12 @@ def _language(path: str) -> str:
     return "c" if path.endswith(".c") else "c++"
 
 
-def _place(path: str, found: Outline, results: list[Lowered]) -> list[Function]:
+def _place(path: str, found: Outline, items: list[FunctionItem], results: list[Lowered]) -> list[Function]:
     """Functions with their names, positions and unique ids."""
     language = _language(path)
     seen: dict[str, int] = {}
     made: list[Function] = []
-    for item, low in zip(found.functions, results, strict=True):
+    for item, low in zip(items, results, strict=True):
         qualified = "::".join([*item.scope, *([low.scope] if low.scope else []), low.name])
         record = item.record
         if not record and low.scope:
