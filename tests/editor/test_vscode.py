@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from stitchcuda.agent.transform_names import IDS
 
-from tests.editor.vscode.code_server import CodeServer, Window
+from tests.editor.vscode.code_server import CodeServer, Window, wait_for
 from tests.editor.vscode.serving import Serving
 from tests.server import small_program
 from tests.server.test_session import RACE
@@ -21,7 +22,10 @@ SPIN = ROOT / "tests" / "gpu" / "programs" / "spin.cu"
 STEPWISE = Path(__file__).parent / "vscode" / "stepwise.cu"
 SELECTION = '[id="status.editor.selection"]'
 TOAST = ".notification-toast"
+MENU = ".action-widget .monaco-list-row"
+HOVER = ".monaco-hover-content"
 UNTICKED = ".bulk-edit-panel .monaco-list-row .monaco-checkbox:not(.checked)"
+STEP = ".gettingStartedContainer button.getting-started-step"
 STATUS = '[id$="stitchcuda.status"]'
 
 pytestmark = pytest.mark.editor
@@ -69,6 +73,42 @@ def test_a1_a2_findings_fix_undo_suppress(window: Window) -> None:
     assert seen["undone"] == RACE
     assert seen["suppressed"].endswith("  // stitchcuda: ignore[stream-race-raw]")
     assert "stream-race-raw" in seen["page"]
+
+
+def test_what_is_found_is_seen_in_the_text_the_problems_and_on_hover(window: Window) -> None:
+    file = window.folder / "seen.cu"
+    file.write_text(RACE, encoding="utf-8")
+    window.run("codes", file=str(file), codes=["stream-race-raw"])
+    window.run("show", file=str(file), at="consume<<<4")
+    window.do("wait", selector=".squiggly-error")
+    window.do("wait", selector=".codelens-decoration", text="2 kernels, 2 streams")
+    window.do("wait", selector=".view-line", text="waits for produce")
+    window.run("command", command="workbench.actions.view.problems")
+    window.do("wait", selector=".markers-panel .monaco-list-row", text="`consume` on stream `b` reads `x`")
+    window.picture("problems")
+    window.run("command", command="workbench.action.closePanel")
+    window.run("show", file=str(file), at="consume<<<4")
+    window.run("command", command="editor.action.showHover")
+    window.do("wait", selector=HOVER, text="stream-race-raw")
+    window.do("wait", selector=HOVER, text="Reads")
+    window.picture("hover")
+
+
+def test_a_fix_is_taken_from_the_menu_of_quick_fixes(window: Window) -> None:
+    file = window.folder / "menu" / "fixed.cu"
+    file.parent.mkdir()
+    file.write_text(RACE, encoding="utf-8")
+    window.run("codes", file=str(file), codes=["stream-race-raw"])
+    window.run("show", file=str(file), at="consume<<<4")
+    window.do("wait", selector=".squiggly-error")
+    window.run("command", command="editor.action.quickFix", wait=False)
+    window.do("wait", selector=MENU, text="Suppress stream-race-raw on this line")
+    window.picture("quick-fix")
+    window.do("click", selector=MENU, text="Make stream `b` wait")
+    window.run("codes", file=str(file), codes=[])
+    assert "cudaStreamWaitEvent(b, " in _texts(window, file.parent)["fixed.cu"]["text"]
+    window.run("undo", files=[str(file)])
+    assert _texts(window, file.parent)["fixed.cu"]["text"] == RACE
 
 
 def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone(
@@ -152,6 +192,60 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
         window.run("settings", values={"stitchcuda.confirmEdits": None})
 
 
+def test_a_validated_version_says_what_it_gains(window: Window, serving: Serving, program: Path) -> None:
+    main = program / "main.cu"
+    with serving.agreeing():
+        assert window.run("job", command="stitchcuda.stitch", given=[_opened(window, main)])["state"] == "done"
+        window.do(
+            "wait", selector=TOAST, text="stitchcuda: program: improved: latency 1.50 times as fast (1.40 to 1.60)"
+        )
+    window.picture("validated")
+    assert "cudaDeviceSynchronize" not in _texts(window, program)["main.cu"]["text"]
+    window.run("undo", files=[str(main), str(program / "smooth.cu")])
+    assert {n: t["text"] for n, t in _texts(window, program).items()} == {
+        name: small_program.FILES[name] for name in ("main.cu", "smooth.cu")
+    }
+
+
+def test_validate_tells_the_verdict_and_without_a_gpu_why_there_is_none(
+    window: Window, serving: Serving, program: Path
+) -> None:
+    git = ["git", "-C", str(program), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    main = program / "main.cu"
+    main.write_text(small_program.MAIN.replace(" cudaDeviceSynchronize();", ""), encoding="utf-8")
+    window.run("show", file=str(main))
+    window.run("command", command="stitchcuda.validateProgram")
+    window.do("wait", selector=TOAST, text="program: unproven: there is no CUDA compiler on this machine")
+    window.picture("validate-without-gpu")
+    window.run("command", command="notifications.clearAll")
+    with serving.agreeing():
+        window.run("command", command="stitchcuda.validateProgram")
+        window.do("wait", selector=TOAST, text="accepted: latency 1.50 times as fast (1.40 to 1.60)")
+    window.run("command", command="notifications.clearAll")
+    window.run("replace", file=str(main), old="const int n", new="const  int n")
+    window.run("command", command="stitchcuda.validateProgram")
+    window.do("wait", selector=TOAST, text="first: a validation runs the files as they are saved")
+
+
+def test_the_key_of_the_model_reaches_the_server_alone(vscode: CodeServer, window: Window, serving: Serving) -> None:
+    for key in ("key-4711", ""):
+        before = len(serving.pids)
+        window.run("command", command="stitchcuda.setModelKey", wait=False)
+        window.do("wait", selector=".quick-input-widget input[type=password]")
+        window.do("type", text=key, delay=1)
+        window.picture("model-key")
+        window.do("press", keys="Enter")
+        wait_for("another server", lambda before=before: len(serving.pids) > before)
+        pid = serving.pids[-1]
+        window.run("codes", file=str(_written(window, "keyed.cu", RACE)), codes=["stream-race-raw"])
+        variables = dict(v.partition("=")[::2] for v in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+        assert variables.get("STITCHCUDA_LLM_KEY", "") == key
+    for file in vscode.folder.glob("data/**/*"):
+        assert not file.is_file() or b"key-4711" not in file.read_bytes(), f"the key is in {file}"
+
+
 def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window: Window) -> None:
     file = window.folder / "steps" / "stepwise.cu"
     file.parent.mkdir()
@@ -223,6 +317,29 @@ def test_the_graph_is_a_page_that_leads_to_the_source_and_follows_edits(window: 
     window.run("settings", values={"workbench.colorTheme": None})
 
 
+def test_graphs_are_shown_again_when_the_window_is_opened_again(window: Window, program: Path) -> None:
+    main = program / "main.cu"
+    race = _written(window, "again.cu", RACE)
+    assert window.run("job", command="stitchcuda.stitch", given=[_opened(window, main)])["state"] == "done"
+    window.run("command", command="stitchcuda.showChange")
+    window.do("frameClick", selector="#version [data-value='before']")
+    window.run("undo", files=[str(main), str(program / "smooth.cu")])
+    window.run("show", file=str(race))
+    window.run("command", command="stitchcuda.showGraph", given=[race.as_uri(), "main"])
+    window.do("frameClick", selector="#operations li:has-text('consume')")
+    page = {"selector": "#operations", "expression": "document.querySelector('#details h2').textContent"}
+    window.do("frameEvaluate", **page, holds="value.startsWith('consume<<<')")
+    window.do("stored", texts=["again.cu", "Before and after: main.cu", "consume"])
+    window.reload()
+    window.do("frameEvaluate", **page, holds="value.startsWith('consume<<<')")
+    window.picture("graph-again")
+    window.run("replace", file=str(race), old="consume<<<4", new="consume<<<8")
+    window.do("frameEvaluate", **page, holds="value.startsWith('consume<<<8')")
+    window.do("click", selector=".tab", text="Before and after: main.cu")
+    version = "document.querySelector('#version [aria-checked=true]').dataset.value"
+    window.do("frameEvaluate", selector="#version:not([hidden])", expression=version, holds="value === 'before'")
+
+
 def test_the_menu_and_the_walkthrough_say_what_can_be_done(window: Window, program: Path) -> None:
     window.run("show", file=str(program / "main.cu"))
     window.do("click", selector=f"{STATUS} a")
@@ -230,8 +347,8 @@ def test_the_menu_and_the_walkthrough_say_what_can_be_done(window: Window, progr
     window.picture("menu")
     window.do("press", keys="Escape")
     window.run("command", command="workbench.action.openWalkthrough", given=["stitchcuda.stitchcuda#start"])
-    window.do("wait", selector=".gettingStartedContainer", text="Install the language server")
     window.do("wait", selector=".gettingStartedContainer", text="Watch latency on save")
+    window.do("wait", selector=f"{STEP}[aria-checked=true]", text="The language server runs")
     window.picture("walkthrough")
 
 
@@ -255,6 +372,12 @@ def test_a_file_of_20_000_lines(window: Window) -> None:
     assert seen["lines"] >= 20_000
     assert seen["typed"] == "// typed here"
     assert seen["server"] == seen["text"], "the server has another text than the editor"
+
+
+def _written(window: Window, name: str, text: str) -> Path:
+    file = window.folder / name
+    file.write_text(text, encoding="utf-8")
+    return file
 
 
 def _opened(window: Window, file: Path) -> str:

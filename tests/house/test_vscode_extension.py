@@ -44,7 +44,9 @@ def test_it_starts_for_the_languages_that_the_client_serves() -> None:
     languages = re.search(r"const LANGUAGES = \[(.+?)\]", SOURCE)
     assert languages is not None
     expected = [f"onLanguage:{name}" for name in re.findall(r'"([^"]+)"', languages[1])]
-    assert MANIFEST["activationEvents"] == [*expected, "workspaceContains:**/stitchcuda.toml"]
+    views = [f"onWebviewPanel:{name}" for name in re.findall(r'const TYPE = "([^"]+)"', SOURCE)]
+    assert len(views) == 1
+    assert MANIFEST["activationEvents"] == [*expected, *views, "workspaceContains:**/stitchcuda.toml"]
     extensions = {name for language in MANIFEST["contributes"]["languages"] for name in language["extensions"]}
     assert extensions == {".cu", ".cuh"}
 

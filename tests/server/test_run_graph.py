@@ -34,3 +34,7 @@ async def test_the_page_shows_the_program_before_and_after_the_newest_run(
         kinds = [[node["kind"] for node in side["nodes"]] for side in json.loads(data)["sides"]]
         assert {node["path"] for node in json.loads(data)["sides"][0]["nodes"]} == {"main.cu", "smooth.cu"}
         assert [side.count("device_sync") for side in kinds] == [3, 0], "before and after"
+        assert await editor.command("stitchcuda.runGraph", uri, shown["run"]) == shown
+        for wrong in ("--version", "../run", 5):
+            with pytest.raises(JsonRpcException, match="takes a URI and the name of a run"):
+                await editor.command("stitchcuda.runGraph", uri, wrong)

@@ -36,8 +36,9 @@ async function copied(text) {
   }
 }
 
+// With what the editor said that the page is about, so that it can show it again when its window is opened again.
 function keep(state) {
-  if (editor) editor.setState(state);
+  if (editor) editor.setState({ ...state, subject: document.documentElement.dataset.subject });
 }
 
 function kept() {

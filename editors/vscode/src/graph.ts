@@ -5,11 +5,21 @@ import * as vscode from "vscode";
 import type { Session } from "./session";
 import { sourceUri } from "./source";
 
+const TYPE = "stitchcuda.graph";
 const NONCE = /__STITCHCUDA_NONCE__/g; // analysis/graph/to_html.py
+const SUBJECT = 'data-subject=""'; // analysis/graph/page/page.html
 const PAUSE = 600; // milliseconds after the last keystroke
+const NO_WORK = "there is no device work in this file, and so no execution graph.";
 
-export class GraphViews implements vscode.Disposable {
-  private readonly views = new Map<string, GraphView>();
+/** What a view is about. The page keeps it in its state, from which VS Code gives it back after the window was closed. */
+interface Subject {
+  readonly uri: string;
+  readonly name: string; // of a function, "" for the whole program
+  readonly run?: string; // before and after this run of *Stitch*
+}
+
+export class GraphViews implements vscode.Disposable, vscode.WebviewPanelSerializer {
+  private readonly views = new Set<GraphView>();
   private readonly listening: vscode.Disposable;
 
   constructor(private readonly session: Session) {
@@ -18,13 +28,14 @@ export class GraphViews implements vscode.Disposable {
       vscode.workspace.onDidChangeTextDocument((change) => of(change.document) && change.contentChanges.length > 0 && this.refresh(PAUSE)),
       vscode.workspace.onDidSaveTextDocument((document) => of(document) && this.refresh(0)),
       vscode.window.onDidChangeTextEditorSelection((change) => this.reveal(change.textEditor)),
+      vscode.window.registerWebviewPanelSerializer(TYPE, this),
       session.onDidChange(() => session.running && this.refresh(PAUSE)),
     );
   }
 
   dispose(): void {
     this.listening.dispose();
-    for (const view of [...this.views.values()]) {
+    for (const view of [...this.views]) {
       view.dispose();
     }
   }
@@ -36,15 +47,13 @@ export class GraphViews implements vscode.Disposable {
       void vscode.window.showInformationMessage(uri ? "stitchcuda: the language server does not run." : "stitchcuda: open a CUDA source first.");
       return;
     }
-    const page = await this.page(uri, name);
+    const page = await pageOf(this.session, { uri, name });
     if (page === undefined) {
-      void vscode.window.showInformationMessage("stitchcuda: there is no device work in this file, and so no execution graph.");
+      void vscode.window.showInformationMessage(`stitchcuda: ${NO_WORK}`);
       return;
     }
-    const title = `Execution graph: ${nameOf(uri)}`;
-    const view = this.views.get(uri) ?? new GraphView(title, (next) => this.page(uri, next), () => this.views.delete(uri));
-    this.views.set(uri, view);
-    view.show(page, name);
+    const known = [...this.views].find((view) => view.subject.uri === uri && view.subject.run === undefined);
+    (known ?? this.open(`Execution graph: ${nameOf(uri)}`, { uri, name })).show({ uri, name }, page);
   }
 
   /** The versions before and after the newest run of *Stitch* on the program of the active file. They stay what they are. */
@@ -55,50 +64,88 @@ export class GraphViews implements vscode.Disposable {
       return;
     }
     try {
-      const { page, folder } = (await this.session.command("stitchcuda.runGraph", uri)) as { page: string; folder: string };
-      new GraphView(`Before and after: ${nameOf(uri)}`, async () => undefined, () => undefined, folder).show(page, "");
+      const { page, folder, run } = await runGraph(this.session, uri);
+      const subject = { uri, name: "", run };
+      this.open(`Before and after: ${nameOf(uri)}`, subject).show(subject, page, folder);
     } catch (error) {
       void vscode.window.showInformationMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
     }
   }
 
-  private async page(uri: string, name: string): Promise<string | undefined> {
-    const page = await this.session.command("stitchcuda.graphText", uri, name, "html");
-    return typeof page === "string" ? page : undefined;
+  /** A view that was open when the window was closed. It is filled as soon as the server runs. */
+  async deserializeWebviewPanel(panel: vscode.WebviewPanel, state: unknown): Promise<void> {
+    const subject = subjectIn(state);
+    if (subject === undefined) {
+      panel.dispose();
+      return;
+    }
+    panel.webview.options = OPTIONS;
+    await this.add(panel, subject).fill();
+  }
+
+  private open(title: string, subject: Subject): GraphView {
+    const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
+    return this.add(vscode.window.createWebviewPanel(TYPE, title, place, OPTIONS), subject);
+  }
+
+  private add(panel: vscode.WebviewPanel, subject: Subject): GraphView {
+    const view: GraphView = new GraphView(panel, subject, this.session, () => this.views.delete(view));
+    this.views.add(view);
+    return view;
   }
 
   private refresh(pause: number): void {
-    for (const view of this.views.values()) {
+    for (const view of this.views) {
       view.refreshAfter(pause);
     }
   }
 
   private reveal(editor: vscode.TextEditor): void {
-    for (const view of this.views.values()) {
+    for (const view of this.views) {
       view.reveal(editor.document.uri.fsPath, editor.selection.active.line + 1);
     }
   }
 }
 
+const OPTIONS = { enableScripts: true, localResourceRoots: [] };
+
 function nameOf(uri: string): string {
   return path.posix.basename(vscode.Uri.parse(uri).path);
 }
 
+async function pageOf(session: Session, { uri, name }: Subject): Promise<string | undefined> {
+  const page = await session.command("stitchcuda.graphText", uri, name, "html");
+  return typeof page === "string" ? page : undefined;
+}
+
+/** `folder` is where the page's relative paths count from. */
+async function runGraph(session: Session, uri: string, run = ""): Promise<{ page: string; folder: string; run: string }> {
+  const answer = (await session.command("stitchcuda.runGraph", uri, run)) as { page: string; folder: string; run?: string };
+  return { ...answer, run: answer.run ?? run }; // an older server does not name it
+}
+
+function subjectIn(state: unknown): Subject | undefined {
+  try {
+    const { uri, name, run } = JSON.parse((state as { subject: string }).subject) as Record<string, unknown>;
+    const right = typeof uri === "string" && typeof name === "string" && (run === undefined || typeof run === "string");
+    return right ? { uri, name, run } : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
 class GraphView {
-  private readonly panel: vscode.WebviewPanel;
-  private name = "";
   private shown = "";
+  private folder = "";
   private stale = false; // changed while nobody could see it
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
-    title: string,
-    private readonly page: (name: string) => Promise<string | undefined>,
+    private readonly panel: vscode.WebviewPanel,
+    public subject: Subject,
+    private readonly session: Session,
     closed: () => void,
-    private readonly folder = "", // of relative paths in the page
   ) {
-    const place = { viewColumn: vscode.ViewColumn.Beside, preserveFocus: true };
-    this.panel = vscode.window.createWebviewPanel("stitchcuda.graph", title, place, { enableScripts: true, localResourceRoots: [] });
     this.panel.webview.onDidReceiveMessage((message: unknown) => this.open(message));
     this.panel.onDidChangeViewState(() => this.panel.visible && this.stale && this.refreshAfter(0));
     this.panel.onDidDispose(() => {
@@ -111,10 +158,37 @@ class GraphView {
     this.panel.dispose();
   }
 
-  show(page: string, name: string): void {
-    this.name = name;
+  show(subject: Subject, page: string, folder = ""): void {
+    this.subject = subject;
+    this.folder = folder;
     this.put(page);
     this.panel.reveal(undefined, true);
+  }
+
+  /** For a view without a page: shows one, or why there is none. */
+  async fill(): Promise<void> {
+    if (!this.session.running) {
+      this.say("The execution graph comes when the language server runs.");
+      return;
+    }
+    const { uri, run } = this.subject;
+    try {
+      await vscode.workspace.openTextDocument(vscode.Uri.parse(uri)); // the server knows what is open
+      if (run !== undefined) {
+        const { page, folder } = await runGraph(this.session, uri, run);
+        this.folder = folder;
+        this.put(page);
+        return;
+      }
+      const page = await pageOf(this.session, this.subject);
+      if (page === undefined) {
+        this.say(NO_WORK);
+      } else {
+        this.put(page);
+      }
+    } catch (error) {
+      this.say(error instanceof Error ? error.message : `${error}`);
+    }
   }
 
   refreshAfter(pause: number): void {
@@ -130,10 +204,14 @@ class GraphView {
 
   private async refresh(): Promise<void> {
     this.stale = !this.panel.visible;
-    if (this.stale) {
+    if (this.stale || (this.shown && this.subject.run !== undefined)) {
       return;
     }
-    const page = await this.page(this.name).catch(() => undefined);
+    if (!this.shown) {
+      await this.fill();
+      return;
+    }
+    const page = await pageOf(this.session, this.subject).catch(() => undefined);
     if (page !== undefined) {
       this.put(page); // what is there no more, as in the middle of an edit, leaves the last graph
     }
@@ -142,8 +220,15 @@ class GraphView {
   private put(page: string): void {
     if (page !== this.shown) {
       this.shown = page;
-      this.panel.webview.html = page.replace(NONCE, randomBytes(16).toString("hex"));
+      const subject = JSON.stringify(this.subject).replace(/[^\w{}:,./ -]/g, (sign) => `&#${sign.codePointAt(0)};`);
+      this.panel.webview.html = page.replace(SUBJECT, () => `data-subject="${subject}"`).replace(NONCE, randomBytes(16).toString("hex"));
     }
+  }
+
+  private say(text: string): void {
+    const safe = text.replace(/[&<>"]/g, (sign) => `&#${sign.codePointAt(0)};`);
+    const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'">`;
+    this.panel.webview.html = `<!DOCTYPE html><html lang="en"><head>${policy}</head><body><p>stitchcuda: ${safe}</p></body></html>`;
   }
 
   /** A click on an operation: its source, in a group of editors that does not hide the graph. */

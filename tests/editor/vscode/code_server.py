@@ -12,7 +12,7 @@ import subprocess
 import time
 import urllib.request
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ USER_SETTINGS = {
     "chat.disableAIFeatures": True,
     "workbench.secondarySideBar.defaultVisibility": "hidden",
     "workbench.startupEditor": "none",
+    "workbench.reduceMotion": "on",
     "git.enabled": False,
     "keyboard.dispatch": "keyCode",
     "telemetry.telemetryLevel": "off",
@@ -49,11 +50,22 @@ def missing() -> str:
 class Window:
     """A page on one folder. Its name is the folder's."""
 
-    def __init__(self, folder: Path, page: Chromium, driver: int):
+    def __init__(self, folder: Path, page: Chromium, port: Path):
         self.folder = folder
         self.name = folder.name
         self._page = page
-        self._driver = driver
+        self._port = port
+        self._connect()
+
+    def _connect(self) -> None:
+        wait_for("the driver in VS Code", self._port.exists)
+        self._driver = int(self._port.read_text())
+        self._port.unlink()
+
+    def reload(self) -> None:
+        """As when the window is closed and opened again: with a new extension host."""
+        self.do("reload")
+        self._connect()
 
     def run(self, scenario: str, seconds: float = 150, **given: Any) -> Any:
         """What `scenarios/SCENARIO.js` returns, run inside of VS Code."""
@@ -100,9 +112,7 @@ class CodeServer:
         self._page.do("open", page=folder.name, url=f"{self._url}/?folder={folder}")
         port = self._drivers / folder.name
         try:
-            _wait_for("the driver in VS Code", port.exists)
-            window = Window(folder, self._page, int(port.read_text()))
-            yield window
+            yield Window(folder, self._page, port)
         finally:
             self._page.do("close", page=folder.name)
             port.unlink(missing_ok=True)
@@ -132,7 +142,7 @@ def code_server(folder: Path, extension: Path) -> Iterator[CodeServer]:
     page = Chromium(HERE / "page.mjs", "page.mjs")
     try:
         url = f"http://127.0.0.1:{port}"
-        _wait_for("code-server", lambda: _answers(f"{url}/healthz"))
+        wait_for("code-server", lambda: _answers(f"{url}/healthz"))
         yield CodeServer(folder, url, page, drivers)
     finally:
         page.close()
@@ -178,7 +188,7 @@ def _answers(url: str) -> bool:
         return False
 
 
-def _wait_for(what: str, probe: Any) -> None:
+def wait_for(what: str, probe: Callable[[], Any]) -> None:
     end = time.monotonic() + START_SECONDS
     while not probe():
         assert time.monotonic() < end, f"{what} did not come up"

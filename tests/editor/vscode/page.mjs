@@ -18,17 +18,29 @@ const actions = {
     pages.set(page, await context.newPage());
     await pages.get(page).goto(url, { waitUntil: "domcontentloaded" });
   },
+  reload: ({ page }) => pages.get(page).reload({ waitUntil: "domcontentloaded" }).then(() => undefined),
   press: ({ page, keys }) => pages.get(page).keyboard.press(keys),
   type: ({ page, text, delay }) => pages.get(page).keyboard.type(text, { delay }),
   click: ({ page, selector, text }) => place(pages.get(page), selector, text).click(),
   wait: ({ page, selector, text, seconds = SECONDS }) => place(pages.get(page), selector, text).waitFor({ timeout: seconds * 1000 }),
   gone: ({ page, selector, text }) => place(pages.get(page), selector, text).waitFor({ state: "detached" }),
+  hover: ({ page, selector, text }) => place(pages.get(page), selector, text).hover(),
   text: ({ page, selector, text }) => place(pages.get(page), selector, text).innerText(),
   count: ({ page, selector }) => pages.get(page).locator(selector).count(),
   picture: ({ page, file }) => pages.get(page).screenshot({ path: file }).then(() => undefined),
   async close({ page }) {
     await pages.get(page).context().close();
     pages.delete(page);
+  },
+  /** VS Code writes down what is open every few seconds, here into a database of the browser: waits until a value there has all texts. */
+  async stored({ page, texts }) {
+    for (const end = Date.now() + SECONDS * 1000; Date.now() < end; await pause()) {
+      const values = await pages.get(page).evaluate(databaseValues);
+      if (values.some((value) => texts.every((text) => value.includes(text)))) {
+        return;
+      }
+    }
+    throw new Error(`no value has ${texts}`);
   },
   // In the page of a web view: VS Code puts it into a frame in a frame.
   async frameClick({ page, selector }) {
@@ -51,6 +63,22 @@ const actions = {
     throw new Error(`${expression} is ${value}`);
   },
 };
+
+async function databaseValues() {
+  const wait = (request) => new Promise((resolve, reject) => {
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = () => reject(request.error);
+  });
+  const found = [];
+  for (const { name } of await indexedDB.databases()) {
+    const database = await wait(indexedDB.open(name));
+    for (const store of database.objectStoreNames) {
+      found.push(...(await wait(database.transaction(store).objectStore(store).getAll())).filter((value) => typeof value === "string"));
+    }
+    database.close();
+  }
+  return found;
+}
 
 function place(page, selector, text) {
   const found = page.locator(selector);

@@ -1,4 +1,4 @@
-"""The server that VS Code starts in tests: the real one, whose jobs run `command_line.py` of this folder."""
+"""The server that editors start in tests: the real one, whose jobs run `command_line.py` of this folder."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ class Serving:
 
     def __init__(self, folder: Path):
         self._hold = folder / "hold"
+        self._agree = folder / "agree"
         self._pids = folder / "pids"
         self.command = folder / "stitchcuda"
         python = shlex.quote(sys.executable)
         self.command.write_text(
             "#!/bin/sh\n"
             f"echo $$ >>{shlex.quote(str(self._pids))}\n"
-            f"export STITCHCUDA_HOLD={shlex.quote(str(self._hold))} PYTHONPATH={shlex.quote(str(ROOT))}\n"
+            f"export STITCHCUDA_HOLD={shlex.quote(str(self._hold))} STITCHCUDA_AGREE={shlex.quote(str(self._agree))}\n"
+            f"export PYTHONPATH={shlex.quote(str(ROOT))}\n"
             f"exec {python} -m tests.server.programs.tooled_server tests.editor.vscode.command_line\n",
             encoding="utf-8",
         )
@@ -37,8 +39,20 @@ class Serving:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Jobs that start now do nothing until the block ends."""
-        self._hold.touch()
-        try:
+        with _present(self._hold):
             yield
-        finally:
-            os.unlink(self._hold)
+
+    @contextmanager
+    def agreeing(self) -> Iterator[None]:
+        """What jobs would build and run passes."""
+        with _present(self._agree):
+            yield
+
+
+@contextmanager
+def _present(file: Path) -> Iterator[None]:
+    file.touch()
+    try:
+        yield
+    finally:
+        os.unlink(file)
