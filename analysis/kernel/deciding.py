@@ -198,12 +198,12 @@ class Deciding(BlockState, ABC):
         if first and not second:
             for cell, value in after_first.items():
                 cell.value = value
-            how = "return" if len(self.frames) == 1 and all_second[0] & ~before[0] else "skip"
+            how = self._how(before, all_second)
             self.guards.extend(replace(g, leaves=how) for g in decision.when_true)
             self.active = first
             return
         if second and not first:
-            how = "return" if len(self.frames) == 1 and all_first[0] & ~before[0] else "skip"
+            how = self._how(before, all_first)
             self.guards.extend(replace(g, leaves=how) for g in decision.when_false)
             self.active = second
             return
@@ -215,6 +215,12 @@ class Deciding(BlockState, ABC):
                 merged = self.chosen(decision.yes, value, self.chosen(decision.no, cell.value, merged))
             cell.value = merged
         self.active = first | second
+
+    def _how(self, before: tuple[int, int, int], after: tuple[int, int, int]) -> str:
+        """How the lanes of a side left."""
+        if after[0] & ~before[0]:
+            return "return" if len(self.frames) == 1 else "skip"
+        return "skip" if after[1] & ~before[1] else "round"
 
     def excluded(self, new: tuple[Guard, ...], before: int) -> int:
         """The lanes that cannot meet these guards along with those that stand already: `n <= 32` and `lane + 32 < n`."""

@@ -261,10 +261,11 @@ class KernelWalk(Calls):
                     self.active &= ~self.excluded(guards, standing)
                     if not self.active:
                         break
-                begun = self._begun()
+                begun, inside = self._begun(), len(self.guards)
                 self.statement(node.body)
                 self.active |= exits.continued
                 exits.continued = 0
+                self._back(inside)
                 if node.step is not None and self.active:
                     self.value(node.step)
                 rounds += 1
@@ -399,6 +400,11 @@ class KernelWalk(Calls):
     def _signs(self, value: Form, lanes: Mask) -> tuple[Mask, Mask]:
         above, below = self.math.sign(value - ONE)[0] & lanes, self.math.sign(value)[1] & lanes
         return above, below
+
+    def _back(self, inside: int) -> None:
+        """Lanes that left a round by `continue` are there in the next one."""
+        if len(self.guards) > inside:
+            self.guards[inside:] = [g for g in self.guards[inside:] if g.leaves != "round"]
 
     def _guarded_leave(self, added: int) -> bool:
         """Some lanes may have left this loop under a condition that is not known: it does not go on for ever."""
