@@ -105,6 +105,7 @@ class Rule:
     every_path: bool = (
         False  # a site counts only when each entry that reaches it reports it ("this wait is never needed")
     )
+    whole_program: bool = False  # looks at functions that the entry does not come to
 
 
 @dataclass(frozen=True)

@@ -4,18 +4,24 @@ Three caches, all keyed by content: lowered functions (the frontend's `LoweringC
 visible macros; `shared.py` keeps them for all programs), and per entry its Timeline with findings (by the digests of
 every function it executed or leads to on the device, and by what the program declares). What is done when an analysis is
 cancelled is not done again by the next. Nothing here reads a disk.
+
+A long analysis offers what it knows for good on the way (`finality.py`); that of a new program looks at a few functions before it lowers
+the rest (`ahead.py`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from stitchcuda.analysis.findings.finding import Finding, RuleInput
+from stitchcuda.analysis.index.ahead import Ahead, Part
 from stitchcuda.analysis.index.beyond import Beyond, options_beyond
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
+from stitchcuda.analysis.index.finality import Said, for_good, leads_to, loose, unreached
 from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.index.reach import leading_to
@@ -37,10 +43,13 @@ from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
 
+_WHOLE_PROGRAM = frozenset(rule.code for rule in RULES if rule.whole_program)
+
 
 @dataclass(frozen=True)
 class Analysis:
-    """What is known about the files of an index. `complete` is False when it was cancelled on the way."""
+    """What is known about the files of an index. `complete` is False when it was cancelled on the way, and when it is offered on the
+    way: then other findings follow, and there are no Timelines."""
 
     program: Program
     timelines: tuple[Timeline, ...]
@@ -57,6 +66,11 @@ class Analysis:
             known = execute_entry(self.program, entry, options=options, sources=self.sources)
             self._executed[entry, options] = known
         return known
+
+
+Offer: TypeAlias = Callable[[Callable[[], Analysis | None]], bool]
+"""Called between the steps of an analysis with what makes one of all that is known for good by then (None when that cannot be told yet).
+Returns whether it was made use of."""
 
 
 @dataclass(slots=True)
@@ -83,6 +97,14 @@ class _Entry:
     state: _State  # the latest for which they are known to hold
 
 
+@dataclass(slots=True)
+class _Ahead:
+    """What was looked at before the rest of the program was lowered."""
+
+    entries: dict[str, _Entry] = field(default_factory=dict)
+    kernels: dict[str, KernelFindings] = field(default_factory=dict)
+
+
 class Index:
     """The files of one program. Not thread-safe; one `analyse` at a time.
 
@@ -103,6 +125,8 @@ class Index:
         self._earlier_kernels: dict[str, KernelFindings] = {}
         self._normal: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
+        self._said = Said()
+        self._begun: dict[str, cuda.ModuleLowering] = {}  # by path: what this analysis goes on with
 
     def put(self, path: str, text: bytes) -> None:
         """A file is new or has a new text."""
@@ -119,14 +143,25 @@ class Index:
             self._lowering.forget(path)
             SHARED.forget(path)
 
-    def analyse(self, cancel: Cancel | None = None) -> Analysis:
-        """Brings everything up to date. Never raises on broken code: what could not be used is in `problems`."""
+    def analyse(self, cancel: Cancel | None = None, offer: Offer | None = None, first: str = "") -> Analysis:
+        """Brings everything up to date. Never raises on broken code: what could not be used is in `problems`. With an `offer` it begins
+        with the file `first` and with what changed."""
+        try:
+            return self._analyse(cancel, offer, first)
+        finally:
+            self._begun.clear()
+
+    def _analyse(self, cancel: Cancel | None, offer: Offer | None, first: str) -> Analysis:
         problems: list[Problem] = []
         modules = []
         self._normal = {_normal(path): path for path in self._files}
         self._by_name = {}
         for path in self._files:
             self._by_name.setdefault(os.path.basename(path), []).append(path)
+        sources = {path: file.source.text for path, file in self._files.items()}
+        ahead = _Ahead()
+        if offer is not None and self._findings and not self._entries and not self._kernels:
+            self._look_ahead(ahead, cancel, offer, first, sources)
         for path in self._files:
             if cancel is not None and cancel():
                 return self._cancelled()
@@ -135,12 +170,14 @@ class Index:
                 modules.append(module)
         program = link(modules)
         problems += program.problems
-        sources = {path: file.source.text for path, file in self._files.items()}
         state = _State(self._declared(program), {uid: f.digest for uid, f in program.functions.items()})
         holding = _Holding(state, program, {path: file.source for path, file in self._files.items()})
-        entries: dict[str, _Entry] = {}
-        kernels: dict[str, KernelFindings] = {}
+        way = _Way(program, sources, self._said)
+        entries, kernels = way.entries, way.kernels
         earlier = dict(self._entries), dict(self._kernels)
+        way.take(ahead, state)
+        self._entries.update(entries)
+        self._kernels.update(kernels)
 
         def entry_of(uid: str, options: Options) -> bool:
             """False when it was cancelled: then what an entry gave may not be all."""
@@ -155,20 +192,23 @@ class Index:
             if entry is not None:
                 entry.state = state
                 self._entries[uid] = entries[uid] = entry
+            way.pending.discard(uid)
+            if offer is not None:
+                offer(way.known)
             return True
 
-        for uid in program.entries:
+        for uid in program.entries if offer is None else way.in_order(first):
             if not entry_of(uid, self._options):
                 return self._cancelled()
+        way.entries = entries = {uid: entries[uid] for uid in program.entries if uid in entries}
         beyond = Beyond(program, (e.timeline for e in entries.values()))
         for uid in beyond:
             if not entry_of(uid, options_beyond(self._options)):
                 return self._cancelled()
             if uid in entries:
                 beyond.ran(entries[uid].timeline)
-        for uid, function in program.functions.items():
-            if function.space != "global" or function.body is None or not self._findings:
-                continue
+        way.executed = True
+        for uid in way.kernels_in_order(first) if self._findings else ():
             if cancel is not None and cancel():
                 return self._cancelled()
             looked = (self._kernels.get(uid), self._earlier_kernels.get(uid))
@@ -177,6 +217,10 @@ class Index:
                 kernel = self._kernel(uid, program, sources, state.declared, problems)
             if kernel is not None:
                 self._kernels[uid] = kernels[uid] = kernel
+            way.pending_kernels.discard(uid)
+            if offer is not None:
+                offer(way.known)
+        kernels = {uid: kernels[uid] for uid in program.functions if uid in kernels}
         if self._declares != state.declared:
             self._declares = state.declared
             self._earlier_entries, self._earlier_kernels = earlier
@@ -184,15 +228,67 @@ class Index:
         timelines = tuple(e.timeline for e in entries.values())
         found = [*(e.findings for e in entries.values()), *(k.findings for k in kernels.values())]
         findings = merge(found, program, sources, coverage(timelines, kernels, program, problems))
+        self._said = Said(findings, state.digests)
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
+
+    def _look_ahead(
+        self, ahead: _Ahead, cancel: Cancel | None, offer: Offer, first: str, sources: Mapping[str, bytes]
+    ) -> None:
+        """Looks at the first functions of a new program until the offer is made use of."""
+        modules: dict[str, Module] = {}
+        if any(is_python(path) for path in self._files):
+            return
+        try:
+            for path, file in self._files.items():
+                if cancel is not None and cancel():
+                    return
+                key, seen = self._key(path)
+                lowered = SHARED.lowered(path, file.source, key)
+                if lowered is not None:
+                    modules[path] = lowered.module
+                else:
+                    self._begun[path] = self._lowering_of(path, file, seen)
+            files = {path: file.source for path, file in self._files.items()}
+            for part in Ahead(files, self._begun, modules).parts(first):
+                if self._part(part, ahead, cancel, offer, sources):
+                    return
+        except Exception:  # it is met again, and told, on the way through all files
+            if self._strict:
+                raise
+            self._begun.clear()
+
+    def _part(
+        self, part: Part, ahead: _Ahead, cancel: Cancel | None, offer: Offer, sources: Mapping[str, bytes]
+    ) -> bool:
+        """True when this is enough."""
+        program = part.program
+        way = _Way(program, sources, Said(), ahead.entries, ahead.kernels, part.open)
+        way.pending = set(part.entries).difference(ahead.entries)
+        way.pending_kernels = {u for u in way.pending_kernels if u not in part.open and u not in ahead.kernels}
+        for uid in [u for u in part.entries if u in way.pending]:
+            entry = self._entry(uid, program, sources, [], cancel, self._options, _State(b"", {}))
+            if cancel is not None and cancel():
+                return True
+            if entry is not None and not any(f.code in _WHOLE_PROGRAM for f in entry.findings.findings):
+                way.entries[uid] = entry
+                way.pending.discard(uid)
+        if offer(way.known):
+            return True
+        for uid in [u for u in program.functions if u in way.pending_kernels]:
+            kernel = self._kernel(uid, program, sources, b"", [])
+            if cancel is not None and cancel():
+                return True
+            if kernel is not None:
+                way.kernels[uid] = kernel
+                way.pending_kernels.discard(uid)
+        return offer(way.known)
 
     # -------------------------------------------------------------------------------------------------------- one file
 
     def _module(self, path: str, problems: list[Problem]) -> Module | None:
         file = self._files[path]
         source = file.source
-        seen = [self._files[each].source for each in self._seen_from(path)]
-        key = digest_of(source.digest, *(each.defines for each in seen if each.defines))
+        key, seen = self._key(path)
         if file.lowered_for != key:
             file.lowered_for = key
             file.lowered = SHARED.lowered(path, source, key)
@@ -202,17 +298,18 @@ class Index:
                 file.signatures = file.lowered.signatures
         return file.lowered.module if file.lowered is not None else None
 
+    def _key(self, path: str) -> tuple[bytes, list[SourceText]]:
+        """What a file is lowered from, and the files whose macros it sees."""
+        seen = [self._files[each].source for each in self._seen_from(path)]
+        return digest_of(self._files[path].source.digest, *(each.defines for each in seen if each.defines)), seen
+
     def _lower(self, path: str, file: _File, seen: Sequence[SourceText], problems: list[Problem]) -> LoweredFile | None:
         source = file.source
         try:
             if is_python(path):
                 module = cupy.lower_module(path, source.text)
             else:
-                macros: dict[str, cuda.MacroDef] = {}
-                for each in seen:
-                    macros.update(each.macros)
-                own = source.macros
-                module = cuda.lower_module(path, source.text, macros=macros, own=own, cache=self._lowering)
+                module = (self._begun.pop(path, None) or self._lowering_of(path, file, seen)).whole()
         except Exception as error:
             if self._strict:
                 raise
@@ -221,6 +318,13 @@ class Index:
         made = lowered_file(file.lowered_for, module, file.signatures)
         SHARED.keep(path, source, made)
         return made
+
+    def _lowering_of(self, path: str, file: _File, seen: Sequence[SourceText]) -> cuda.ModuleLowering:
+        macros: dict[str, cuda.MacroDef] = {}
+        for each in seen:
+            macros.update(each.macros)
+        source = file.source
+        return cuda.ModuleLowering(path, source.text, macros=macros, own=source.macros, cache=self._lowering)
 
     def _seen_from(self, path: str) -> list[str]:
         """The files that a file includes, directly or not, and itself, the nearest last: its definition of a macro wins."""
@@ -288,6 +392,73 @@ class Index:
 
     def _cancelled(self) -> Analysis:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
+
+
+class _Way:
+    """How far an analysis is: what was looked at, and what is `pending`."""
+
+    def __init__(
+        self,
+        program: Program,
+        sources: Mapping[str, bytes],
+        said: Said,
+        entries: dict[str, _Entry] | None = None,
+        kernels: dict[str, KernelFindings] | None = None,
+        outside: frozenset[str] | None = None,
+    ) -> None:
+        """`outside`: the uids of functions that may be come to from what is not in the program."""
+        self.program, self.sources, self.said = program, sources, said
+        self.entries = entries if entries is not None else {}
+        self.kernels = kernels if kernels is not None else {}
+        self.pending = set(program.entries)
+        functions = program.functions.items()
+        self.pending_kernels = {uid for uid, f in functions if f.space == "global" and f.body is not None}
+        self.executed = False  # all entries, and what they did not come to
+        self._outside = outside
+
+    def take(self, ahead: _Ahead, state: _State) -> None:
+        """What was found ahead of the rest holds for all of it."""
+        for uid, entry in ahead.entries.items():
+            entry.state = state
+            self.entries[uid] = entry
+        for uid, kernel in ahead.kernels.items():
+            self.kernels[uid] = replace(kernel, declared=state.declared)
+        self.pending.difference_update(self.entries)
+        self.pending_kernels.difference_update(self.kernels)
+
+    def known(self) -> Analysis | None:
+        """What is known for good."""
+        program = self.program
+        if self._outside is None:
+            self._outside = frozenset(loose(program, self.sources))
+        host_open: frozenset[str] = frozenset()
+        if not self.executed:
+            left = unreached(program, (e.timeline for e in self.entries.values()))
+            host_open = leads_to(program, self._outside | self.pending | left)
+        device_open = leads_to(program, self._outside | self.pending_kernels) if self.pending_kernels else frozenset()
+        found = [*(e.findings for e in self.entries.values()), *(k.findings for k in self.kernels.values())]
+        findings = for_good(found, program, self.sources, host_open, device_open, self.said)
+        return None if findings is None else Analysis(program, (), findings, (), self.sources, complete=False)
+
+    def in_order(self, first: str) -> list[str]:
+        """The entries: those that lead to what changed, then those of the file `first`, then the others."""
+        return self._sorted(self.program.entries, first)
+
+    def kernels_in_order(self, first: str) -> list[str]:
+        functions = self.program.functions.items()
+        return self._sorted([u for u, f in functions if f.space == "global" and f.body is not None], first)
+
+    def _sorted(self, uids: Sequence[str], first: str) -> list[str]:
+        if not first:
+            return list(uids)
+        functions, before = self.program.functions, self.said.digests
+        waiting = [uid for uid, f in functions.items() if f.digest != before.get(uid)] if before else []
+        changed = set(waiting)
+        while waiting:
+            callers = self.program.callers.get(waiting.pop(), frozenset()) - changed
+            changed |= callers
+            waiting += callers
+        return sorted(uids, key=lambda uid: (uid not in changed, functions[uid].path != first))
 
 
 @dataclass(slots=True)

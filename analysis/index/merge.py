@@ -25,10 +25,14 @@ class EntryFindings:
 
 
 def merge(
-    entries: Sequence[EntryFindings], program: Program, sources: Mapping[str, bytes], coverage: Coverage
+    entries: Sequence[EntryFindings],
+    program: Program,
+    sources: Mapping[str, bytes],
+    coverage: Coverage | None,
+    earlier: Sequence[Finding] = (),
 ) -> tuple[Finding, ...]:
     """The findings of all entries together: one a code, place and (for races) earlier access, the surest one. Comments silence them;
-    those comments that do not are findings, too."""
+    those comments that do not are findings, too, with a `coverage`. What was said `earlier` of other places is added."""
     best: dict[tuple[object, ...], Finding] = {}
     reports: Counter[tuple[str, Site]] = Counter()
     for entry in entries:
@@ -43,6 +47,7 @@ def merge(
         wanted = {site for _, site in reports}
         reached = Counter(site for entry in entries for site in entry.sites & wanted)
         kept = [f for f in kept if f.code not in _EVERY_PATH or reports[f.code, f.site] == reached[f.site]]
+    kept = [*kept, *earlier]
     files = {path: _comments(path, text) for path, text in sources.items() if b"stitchcuda:" in text}
     files = {path: file for path, file in files.items() if file.suppressions}
     for finding in best.values():
@@ -57,7 +62,7 @@ def merge(
         if at is None or not any(suppressed(at.suppressions, finding.code, line) for line in _edges(place, at.lines)):
             shown.append((place.path, place.start, finding.code, finding.message, finding))
     for file in files.values():
-        for finding in file.findings(program, coverage):
+        for finding in file.findings(program, coverage) if coverage is not None else ():
             shown.append((finding.site.path, finding.site.span[0], finding.code, finding.message, finding))
     return tuple(f for *_, f in sorted(shown, key=lambda s: s[:4]))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from stitchcuda.analysis.index.shared import SourceText, is_python
 from stitchcuda.analysis.program.cuda import MacroDef
@@ -33,14 +33,14 @@ def leading_to(changed: Iterable[Function], program: Program, files: Mapping[str
             return None
         found.add(function.uid)
         names[function.name] = None
-    pasted = [parts for file in files.values() for macro in file.macros.values() for parts in _pasted(macro)]
+    pieces = [parts for file in files.values() for macro in file.macros.values() for parts in pasted(macro)]
     waiting = list(names)
     while waiting:
         name = waiting.pop()
-        if len(names) > _MOST_NAMES or any(all(part in name for part in parts) for parts in pasted):
+        if len(names) > _MOST_NAMES or any(all(part in name for part in parts) for parts in pieces):
             return None
         for path, file in files.items():
-            for at in _places(file.text, name.encode()):
+            for at in places(file.text, name.encode()):
                 holders = [f for f in functions[path] if f.base <= at < f.base + f.span[1]]
                 more = _around(file, at) if not holders else [f.name for f in holders if f.space != "host"]
                 if more is None or is_python(path) or not all(f.space == "host" or _is_plain(f) for f in holders):
@@ -55,16 +55,14 @@ def _is_plain(function: Function) -> bool:
     return not function.record and not is_python(function.path) and _PLAIN.match(function.name) is not None
 
 
-def _places(text: bytes, word: bytes) -> list[int]:
+def places(text: bytes, word: bytes) -> Iterator[int]:
     """Where a word stands."""
-    found = []
     at = text.find(word)
     while at >= 0:
         end = at + len(word)
         if not _in_word(text[at - 1 : at]) and not _in_word(text[end : end + 1]):
-            found.append(at)
+            yield at
         at = text.find(word, end)
-    return found
 
 
 def _in_word(byte: bytes) -> bool:
@@ -94,7 +92,7 @@ def _in_block_comment(text: bytes, at: int) -> bool:
     return b"//" not in before and b'"' not in before  # else it may open no comment at all
 
 
-def _pasted(macro: MacroDef) -> list[list[str]]:
+def pasted(macro: MacroDef) -> list[list[str]]:
     """The written pieces of the names that a macro pastes together: a parameter stands for anything."""
     if "##" not in macro.body:
         return []

@@ -138,4 +138,5 @@ RULE = Rule(
     "a wait on an event that was never recorded before it",
     __doc__ or "",
     check,
+    whole_program=True,
 )

@@ -74,6 +74,10 @@ class FunctionItem:
     hidden: bool  # in an anonymous namespace
     expansion: Expansion | None = None
 
+    @property
+    def is_definition(self) -> bool:
+        return self.node.kind_id == g.FUNCTION_DEFINITION
+
 
 @dataclass(slots=True)
 class Outline:

@@ -15,14 +15,14 @@ OTHER = b'#include "shared.h"\nint main() { cudaStream_t s; cudaStreamCreate(&s)
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of files that are lowered, in a process that has seen none yet."""
     paths: list[str] = []
-    lower = cuda.lower_module
+    lowering = cuda.ModuleLowering
 
-    def noting(path: str, *args: object, **options: object) -> Module:
+    def noting(path: str, *args: object, **options: object) -> cuda.ModuleLowering:
         paths.append(path)
-        return lower(path, *args, **options)  # type: ignore[arg-type]
+        return lowering(path, *args, **options)  # type: ignore[arg-type]
 
     monkeypatch.setattr(index, "SHARED", SharedFiles())
-    monkeypatch.setattr(cuda, "lower_module", noting)
+    monkeypatch.setattr(cuda, "ModuleLowering", noting)
     return paths
 
 
