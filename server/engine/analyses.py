@@ -32,6 +32,7 @@ from stitchcuda.server.engine.messages import (
     Indexing,
     OpenText,
     Outline,
+    Partly,
     Request,
     Result,
     StopIndexing,
@@ -85,6 +86,7 @@ class Analyses:
         self._workspace = Workspace((), True)
         self._sent: dict[str, tuple[int, int]] = {}  # path -> revision and size of what the process has
         self._facts: dict[str, tuple[int, FileFacts]] = {}
+        self._partly: dict[str, tuple[int, FileFacts]] = {}  # what is known for good of texts that are being analysed
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, tuple[int, float]] = {}  # path -> revision asked for, when
@@ -200,7 +202,7 @@ class Analyses:
         timer = self._timers.pop(path, None)
         if timer is not None:
             timer.cancel()
-        for known in (self._sent, self._facts, self._outlines, self._failures, self._running):
+        for known in (self._sent, self._facts, self._partly, self._outlines, self._failures, self._running):
             known.pop(path, None)
 
     def _due(self, path: str) -> None:
@@ -251,6 +253,12 @@ class Analyses:
         match message:
             case Result():
                 self._take(message)
+            case Partly(revisions=revisions, facts=facts):
+                for path, partly in facts.items():
+                    document = self._documents.at(path)
+                    if document is not None and document.revision == revisions[path] and not self.is_current(document):
+                        self._partly[path] = (revisions[path], partly)
+                        self._on_facts(path)
             case Outline(revisions=revisions, facts=facts):
                 for path, outline in facts.items():
                     document = self._documents.at(path)
@@ -283,6 +291,7 @@ class Analyses:
             if document is None or self._documents.since(document.uri, revision) is None:
                 continue  # closed meanwhile, or closed and opened again
             self._facts[path] = (revision, facts)
+            self._partly.pop(path, None)
             self._log_problems(facts)
             self._failures.pop(path, None)
             self._on_facts(path)
@@ -301,8 +310,9 @@ class Analyses:
             self._changed.notify_all()
 
     def latest(self, document: Document) -> tuple[int, FileFacts] | None:
-        """The newest facts of a document, with the revision they hold for."""
-        return self._facts.get(document.path)
+        """The newest facts of a document, with the revision they hold for: all findings of that text, or what is known for good of a
+        newer one so far."""
+        return self._partly.get(document.path) or self._facts.get(document.path)
 
     def is_current(self, document: Document) -> bool:
         """Whether the latest facts hold for this revision, or none will come."""
@@ -317,13 +327,16 @@ class Analyses:
         failure = self._failures.get(document.path)
         return failure is not None and failure[0] == document.revision
 
-    async def settled(self, uri: str) -> Document | None:
-        """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps).
-        None when it is closed meanwhile."""
+    async def settled(self, uri: str, or_partly: bool = False) -> Document | None:
+        """Waits until the facts hold for the current text of a document (a newer one than at the call, perhaps), or until something
+        is known for good of it (`or_partly`). None when it is closed meanwhile."""
         async with self._changed:
             while True:
                 document = self._documents.get(uri)
                 if document is None or self.is_current(document):
+                    return document
+                partly = self._partly.get(document.path)
+                if or_partly and partly is not None and partly[0] == document.revision:
                     return document
                 await self._changed.wait()
 

@@ -91,6 +91,14 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class Partly:
+    """What is known for good of open files while their analysis goes on; a `Result` with all of it follows."""
+
+    revisions: dict[str, int]
+    facts: dict[str, FileFacts]
+
+
+@dataclass(frozen=True, slots=True)
 class Outline:
     """Launches and functions of open files, sent after the `Result` with the findings: those are waited for."""
 
@@ -143,7 +151,7 @@ class FixAnswer:
 
 
 Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText | FixAll
-Reply: TypeAlias = Result | Outline | Indexing | Failed | GraphAnswer | FixAnswer
+Reply: TypeAlias = Result | Partly | Outline | Indexing | Failed | GraphAnswer | FixAnswer
 
 
 def pack(message: Request | Reply) -> bytes:

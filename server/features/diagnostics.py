@@ -193,7 +193,7 @@ async def pull(
     elif document is not None and ls.is_relevant(document):
         waits = ls.settings_at(uri).diagnosticsTrigger == "edit" or ls.analyses.latest(document) is None
         if waits:
-            await ls.analyses.settled(uri)
+            await ls.analyses.settled(uri, or_partly=True)  # all of them: `facts_arrived` has the client pull again
         view = ls.view(uri)
         if view is not None:
             items = diagnostics_of(ls, view)

@@ -1,7 +1,7 @@
 """An engine small enough to misbehave on demand, for tests of the server around it.
 
 `hazard(x)` is a finding with a fix to `safe(x)`; `k<<<g, b>>>` a launch. Words in the text: SLOW takes ten seconds but
-honours cancellation, STUCK does not, RAISE raises, CRASH ends the process.
+honours cancellation, STUCK does not, RAISE raises, CRASH ends the process, LATER offers for a second what stands before it.
 """
 
 from __future__ import annotations
@@ -40,7 +40,18 @@ class FakeIndex:
     def drop(self, path: str) -> None:
         self.files.pop(path, None)
 
-    def analyse(self, cancel: Callable[[], bool] | None = None) -> FakeAnalysis:
+    def analyse(
+        self,
+        cancel: Callable[[], bool] | None = None,
+        offer: Callable[[Callable[[], FakeAnalysis]], bool] | None = None,
+        first: str = "",
+    ) -> FakeAnalysis:
+        end = time.monotonic() + 1
+        while offer is not None and b"LATER" in self.files.get(first, b"") and time.monotonic() < end:
+            offer(lambda: self._all({path: text.partition(b"LATER")[0] for path, text in self.files.items()}))
+            if cancel is not None and cancel():
+                break
+            time.sleep(0.01)
         every = b"\n".join(self.files.values())
         if b"CRASH" in every:
             os._exit(9)
@@ -51,11 +62,14 @@ class FakeIndex:
             if b"SLOW" in every and (time.monotonic() > end or (cancel is not None and cancel())):
                 break
             time.sleep(0.01)
-        functions = {path: _function(path, text) for path, text in self.files.items()}
+        return self._all(self.files)
+
+    def _all(self, files: dict[str, bytes]) -> FakeAnalysis:
+        functions = {path: _function(path, text) for path, text in files.items()}
         modules = {path: Module(path, "cuda", (function,)) for path, function in functions.items()}
         program = Program(modules, {f.uid: f for f in functions.values()})
-        findings = [f for path, text in self.files.items() for f in _findings(path, text)]
-        return FakeAnalysis(program, (_timeline(self.files),), tuple(findings), (), dict(self.files))
+        findings = [f for path, text in files.items() for f in _findings(path, text)]
+        return FakeAnalysis(program, (_timeline(files),), tuple(findings), (), dict(files))
 
 
 def _function(path: str, text: bytes) -> Function:

@@ -1,0 +1,30 @@
+"""When to say what is known for good while a long analysis goes on: soon, and then less and less often."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+_SOON = 0.01  # seconds of looking at functions before the first time
+_AGAIN = 0.15  # a file that shows findings gets others only when it takes long; and before the second time
+_SELDOM = 2.0
+
+
+class Pace:
+    """An `Offer` for an analysis. `tell` sends what is known and says whether it was anything new."""
+
+    def __init__(self, tell: Callable[[Any], bool], is_new: bool, clock: Callable[[], float] = time.perf_counter):
+        """`is_new`: nothing is shown yet."""
+        self._tell, self._clock = tell, clock
+        self._wait = _SOON if is_new else _AGAIN
+        self._due = clock() + self._wait
+
+    def __call__(self, make: Callable[[], Any]) -> bool:
+        if self._clock() < self._due:
+            return False
+        known = make()
+        told = known is not None and self._tell(known)
+        self._wait = min(max(2 * self._wait, _AGAIN), _SELDOM)
+        self._due = self._clock() + self._wait
+        return told
