@@ -34,6 +34,7 @@ from stitchcuda.server.engine.messages import (
     Indexing,
     OpenText,
     Outline,
+    Partly,
     Reply,
     Request,
     Result,
@@ -42,6 +43,7 @@ from stitchcuda.server.engine.messages import (
     Workspace,
     pack,
 )
+from stitchcuda.server.engine.pace import Pace
 
 _PAUSE_SECONDS = 0.03  # between the last findings and the outline, for the next keystroke
 _IDLE_SECONDS = 2.0
@@ -63,6 +65,7 @@ class Program:
     loaded: dict[str, tuple[int, int]] = field(default_factory=dict)  # path -> (mtime, size); (-1, revision) when open
     waiting: list[str] | None = None  # siblings not read yet; None: not listed yet
     analysis: Any = None
+    told: dict[str, FileFacts] = field(default_factory=dict)  # what was sent while it was analysed
     includes: dict[str, tuple[bytes, ...]] = field(default_factory=dict)  # of files whose includes were read
 
     @property
@@ -267,7 +270,8 @@ class AnalysisProcess:
         from stitchcuda.server.engine.placing import place_findings
 
         began = time.perf_counter()
-        analysis = program.index.analyse(cancel.is_set)
+        pace = Pace(lambda known: self._tell(program, path, known), is_new=program.analysis is None)
+        analysis = program.index.analyse(cancel.is_set, pace, path)
         if cancel.is_set() or not analysis.complete:
             raise Superseded
         program.analysis = analysis
@@ -277,6 +281,20 @@ class AnalysisProcess:
         self._send(Result(path, revisions, facts, program.complete, time.perf_counter() - began))
         if program.complete:
             self._outlines[program.key] = (program, revisions)
+
+    def _tell(self, program: Program, path: str, known: Any) -> bool:
+        """Sends what is known for good of the open files; False when that is nothing new."""
+        from stitchcuda.server.engine.placing import place_findings
+
+        if self._inbox.superseded(path):
+            return False
+        mine = [p for p in self._open if self._key(p) == program.key]
+        facts = place_findings(known, mine)
+        if all(not f.findings for f in facts.values()) or facts == program.told:
+            return False
+        program.told = facts
+        self._send(Partly({p: self._open[p].revision for p in mine}, facts))
+        return True
 
     def send_outlines(self) -> None:
         """Sends the launches and functions of what was analysed since the last call: when nobody waits for findings."""
