@@ -283,6 +283,8 @@ class _Search:
         modes = {earlier.mode, later.mode}
         if modes == {Mode.READ} or modes == {Mode.ATOMIC} or Mode.READ not in modes and Mode.ATOMIC not in modes:
             return
+        if _parts(earlier, later):
+            return
         first = lanes_of(earlier.lanes)[0]
         others = lanes_of(later.lanes)
         lane = others[-1]
@@ -451,6 +453,16 @@ def _anywhere(access: Access) -> bool:
     rest = Form(tuple((m, c) for m, c in access.offset.terms if not any(s[0] == "~" for s in m)))
     scaled = all(isinstance(c, int) for m, c in access.offset.terms if any(s[0] == "~" for s in m))
     return scaled and rest.same_on(access.lanes)
+
+
+def _parts(a: Access, b: Access) -> bool:
+    """Through two pointers that share out one array: what is loaded is an index into the part of its own pointer."""
+    return (
+        a.part is not None
+        and b.part is not None
+        and a.part != b.part
+        and all(not e.part.unknown and e.part.same_on(e.lanes) for e in (a, b) if e.part is not None)
+    )
 
 
 def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:

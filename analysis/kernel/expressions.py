@@ -166,6 +166,7 @@ class Expressions(Deciding, ABC):
     def _indexed(self, base: ir.Expr, by: Value, span: ir.Span) -> list[Location]:
         out: list[Location] = []
         arrays = self.locations(base)
+        variable = bool(arrays) and all(isinstance(array, Cell) for array in arrays)
         pointers: list[Place] = []
         for array in arrays:
             held = self.load(array, base.span).places
@@ -177,7 +178,10 @@ class Expressions(Deciding, ABC):
         for pointer in pointers:
             if index is None:
                 index = self.unknown_number(by.spread)
-            out.append(self.stepped(pointer, index))
+            place = self.stepped(pointer, index)
+            if variable and isinstance(place.target, Buffer) and place.target.memory is Memory.SHARED:
+                place = replace(place, part=pointer.offset)
+            out.append(place)
         return out
 
     def _beyond(self, array: Place, index: Form | None) -> int:

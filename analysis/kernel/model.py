@@ -58,7 +58,7 @@ class Guard:
     uniformity: Uniformity
     margin: Form | None = None
     loop: bool = False  # the condition of a loop: this round takes place
-    leaves: str = ""  # what is left after the other side left: "return" from the kernel, "skip" of less
+    leaves: str = ""  # what is left after the other side left: "return" from the kernel, "round" of a loop, "skip"
     guessed: bool = False  # DATA, but what differs between lanes is only what code gives back that is not seen
     equal: Form | None = None  # the condition as a number that is zero when the guard is met, if it has that form
 
@@ -117,6 +117,7 @@ class Access:
     loops: tuple[tuple[Site, int], ...] = ()  # the loops around it, outermost first, each with the number of the round
     group: int = -1  # ASYNC_WRITE: which copies are waited for together (counts commits; -1 unknown)
     atomic: str = ""  # ATOMIC: the function as written
+    part: Form | None = None  # through a pointer variable, `p[i]`: the offset that the variable holds
 
 
 class BarrierKind(StrEnum):

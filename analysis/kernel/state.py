@@ -185,6 +185,7 @@ class BlockState:
             volatile=place.volatile or place.target.volatile,
             loops=tuple(self.loops),
             group=self.commits if mode is Mode.ASYNC_WRITE else -1,
+            part=place.part,
             **more,  # type: ignore[arg-type]
         )
         self.events.append(event)

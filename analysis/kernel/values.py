@@ -49,6 +49,7 @@ class Place:
     volatile: bool = False
     outside: Mask = 0  # lanes whose index into a row is beyond the row
     row: tuple[Form, int] | None = None  # where the row starts that it was made from, and its bytes
+    part: Form | None = None  # an element of what a pointer variable points to: the offset that the variable holds
 
     def moved(self, by: Form | None) -> Place:
         offset = None if by is None or self.offset is None else self.offset + by

@@ -74,6 +74,27 @@ def test_d1_the_halves_of_a_tree_are_disjoint() -> None:
     assert shown(kernel(text.replace("    __syncthreads();\n  }", "  }"))) == ["missing-syncthreads"]
 
 
+def test_d1_what_is_loaded_is_an_index_into_the_part_of_its_own_pointer() -> None:
+    text = """__global__ void k(unsigned* a, unsigned* b) {
+  extern __shared__ unsigned s[];
+  unsigned* codes = s;
+  unsigned* sums = s + 256;
+  codes[threadIdx.x] = a[threadIdx.x];
+  __syncthreads();
+  unsigned char mine = a[threadIdx.x] >> 8;
+  unsigned code = codes[mine];
+  sums[threadIdx.x] = code;
+  __syncthreads();
+  b[threadIdx.x] = sums[255 - threadIdx.x];
+}
+void run(unsigned* a, unsigned* b) { k<<<64, 256, 2048>>>(a, b); }
+"""
+    assert shown(text) == []
+    assert found(text.replace("  sums[threadIdx.x] = code", "  codes[threadIdx.x] = code")) == [
+        ("missing-syncthreads", "likely", 9)
+    ]
+
+
 def test_d1_other_barriers_of_the_block_count() -> None:
     for barrier in (
         'asm volatile("bar.sync 0;");',
