@@ -30,6 +30,7 @@ _SCRIPTS = (
     "layout.js",
     "timeline.js",
     "text.js",
+    "overview.js",
     "draw.js",
     "stage.js",
     "details.js",

@@ -237,8 +237,7 @@ def test_the_key_of_the_model_reaches_the_server_alone(vscode: CodeServer, windo
         window.do("type", text=key, delay=1)
         window.picture("model-key")
         window.do("press", keys="Enter")
-        wait_for("another server", lambda before=before: len(serving.pids) > before)
-        pid = serving.pids[-1]
+        pid = _started_after(serving, before)
         window.run("codes", file=str(_written(window, "keyed.cu", RACE)), codes=["stream-race-raw"])
         variables = dict(v.partition("=")[::2] for v in Path(f"/proc/{pid}/environ").read_text().split("\0"))
         assert variables.get("STITCHCUDA_LLM_KEY", "") == key
@@ -378,6 +377,11 @@ def _written(window: Window, name: str, text: str) -> Path:
     file = window.folder / name
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def _started_after(serving: Serving, count: int) -> int:
+    wait_for("another server", lambda: len(serving.pids) > count)
+    return serving.pids[-1]
 
 
 def _opened(window: Window, file: Path) -> str:

@@ -136,7 +136,7 @@ class Details {
     const list = make(this.root, "ul");
     for (const [index, words] of entries.slice(0, MOST_LISTED)) {
       const item = make(list, "li");
-      make(item, "button", { type: "button", class: "link", onclick: () => this.on.select(side, index) }, side.nodes[index].name);
+      make(item, "button", { type: "button", class: "link", onclick: () => this.on.select(side, index) }, side.nodes[index].full);
       make(item, "span", { class: "why" }, words);
     }
     if (entries.length > MOST_LISTED) make(list, "li", { class: "keys" }, `and ${entries.length - MOST_LISTED} more`);
@@ -168,7 +168,7 @@ class Details {
     }
     for (const problem of side.problems.slice(0, 10)) make(this.root, "p", { class: "keys" }, `${placeOf(problem)}: ${flat(problem.what)}: ${flat(problem.consequence)}`);
     const keys = make(this.root, "p", { class: "keys" });
-    for (const [key, words] of [["drag", "pan"], ["ctrl+wheel", "zoom"], ["+ \u2212 0 z", "zoom, show all, or what is chosen"], ["\u2190 \u2191 \u2192 \u2193", "pan, or go from operation to operation"], ["Enter", "open its source"], ["Esc", "choose nothing"]]) {
+    for (const [key, words] of [["drag", "pan"], ["ctrl+wheel", "zoom"], ["+ \u2212 0 z", "zoom, show all, or what is chosen"], ["\u2190 \u2191 \u2192 \u2193", "pan, or go from operation to operation"], ["Home End", "go to the ends"], ["Enter", "open its source"], ["Esc", "choose nothing"]]) {
       make(keys, "kbd", {}, key);
       keys.append(` ${words}  `);
     }

@@ -209,9 +209,9 @@ class Drawing {
       if (name && after + widthOf(time, "small") < from + room + 6) element(group, "text", { class: "small", x: round(after), y: round(y + 18) }, time);
       return;
     }
-    const name = fitted(node.name, room, "large");
+    const name = fitted(node.call, room, "large");
     if (name) element(group, "text", { x: left, y: round(y + 16) }, name);
-    const note = fitted(node.note, room, "small");
+    const note = fitted(widthOf(node.note, "small") <= room ? node.note : node.brief || node.note, room, "small");
     if (note) element(group, "text", { class: "small", x: left, y: round(y + 30) }, note);
   }
 
@@ -293,18 +293,13 @@ class Drawing {
     }
   }
 
-  // How much of the whole is seen, and where.
+  // How much of the whole is seen, and which part.
   thumbs() {
     const { layout, size, view } = this;
-    const room = size.width - this.label;
-    const share = room / view.scale / layout.width;
-    if (share < 0.98) {
-      const from = Math.min(Math.max(view.x / layout.width, 0), 1);
-      const to = Math.min(Math.max((view.x + room / view.scale) / layout.width, 0), 1);
-      element(this.svg, "rect", { class: "thumb", x: round(this.label + 4 + from * (room - 8)), y: size.height - 7, width: round(Math.max(18, (to - from) * (room - 8))), height: 4, rx: 2 });
-    }
-    if (layout.height > size.height)
-      element(this.svg, "rect", { class: "thumb", x: size.width - 7, y: round(4 + (view.y / layout.height) * (size.height - 8)), width: 4, height: round((size.height / layout.height) * (size.height - 8)), rx: 2 });
+    drawOverview(this.svg, layout, view, size);
+    const height = size.height - size.foot;
+    if (layout.height > height)
+      element(this.svg, "rect", { class: "thumb", x: size.width - 7, y: round(4 + (view.y / layout.height) * (height - 8)), width: 4, height: round((height / layout.height) * (height - 8)), rx: 2 });
   }
 
   ringOf(item) {
@@ -326,7 +321,7 @@ class Drawing {
     element(this.svg, "rect", { class: "gutter-cover", x: 0, y: 0, width: this.label, height: this.size.height });
     this.layout.lanes.forEach((lane, k) => {
       const middle = this.Y(this.layout.tops[k]) + this.layout.laneHeights[k] / 2;
-      const flags = fitted(flat(lane.flags), this.label - 22, "small");
+      const flags = fitted(flagsOf(lane), this.label - 22, "small");
       element(this.svg, "text", { class: "lane-name", x: 14, y: round(middle + (flags ? -2 : 4)) }, fitted(flat(lane.title), this.label - 22, "bold"));
       if (flags) element(this.svg, "text", { class: "small", x: 14, y: round(middle + 12) }, flags);
     });
@@ -340,6 +335,8 @@ class Drawing {
     element(this.svg, "line", { class: "gutter-line", x1: this.label, x2: this.label, y1: 0, y2: this.size.height });
   }
 }
+
+const flagsOf = (lane) => flat(lane.flags).replace(/\bcudaStreamNonBlocking\b/, "non-blocking").replace(/\bcudaStreamDefault\b/, "default flags");
 
 const percent = (share) => (share > 0 && share < 0.01 ? "under 1 %" : `${Math.round(100 * share)} %`);
 

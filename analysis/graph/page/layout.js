@@ -4,7 +4,9 @@
 const BOX = 38;
 const LANE = 50;
 const WIDEST = 176;
+const WIDEST_SET_UP = 132; // which takes little room
 const NARROWEST = 72;
+const WORK = [new Set(["launch", "library_call", "graph_launch"]), new Set(["copy", "memset"])];
 const SET_UP = new Set(["alloc", "free", "host_alloc", "host_free", "register", "unregister", "stream_create", "stream_destroy", "event_create", "event_destroy"]);
 const TRACK = 5;
 const MOST_TRACKS = 10;
@@ -80,9 +82,18 @@ function orderLayout(side, shown) {
   const gutterY = (k, key) => (k < tops.length ? tops[k] : height - 4) - 5 - gutters[k].track.get(key) * TRACK;
   for (const line of lines) route(line, gaps, gutterY);
   return {
-    items, itemOf, lines, height, tops, lanes, width: x, byRow: rows(items, lanes.length), laneHeights: lanes.map(() => LANE),
+    items, itemOf, lines, height, tops, lanes, width: x, start: startOf(items), byRow: rows(items, lanes.length), laneHeights: lanes.map(() => LANE),
     loops: loopFrames(side, shown, itemOf, top, height), measured: false, overlapping: lanes.map(() => false),
   };
+}
+
+// Where the work of the device begins, after what may be a long set-up.
+function startOf(items) {
+  for (const kinds of WORK) {
+    const found = items.filter((item) => kinds.has(item.node.kind)).map((item) => item.x);
+    if (found.length) return Math.min(...found);
+  }
+  return 0;
 }
 
 function placeColumns(side, items, itemOf) {
@@ -107,9 +118,8 @@ function placeColumns(side, items, itemOf) {
     last.set(item.row, column);
     highest = Math.max(highest, column);
     if (node.lane === null || node.waits) host = column;
-    const name = widthOf(node.name, "large");
-    const wanted = SET_UP.has(node.kind) ? Math.min(name, 96) : Math.max(name, widthOf(node.note, "small")); // set-up takes little room
-    widths[column] = Math.max(widths[column] || NARROWEST, Math.min(WIDEST, wanted + 16));
+    const wanted = Math.max(widthOf(node.call, "large"), widthOf(node.note, "small"));
+    widths[column] = Math.max(widths[column] || NARROWEST, Math.min(SET_UP.has(node.kind) ? WIDEST_SET_UP : WIDEST, wanted + 16));
   }
   for (let k = 0; k < widths.length; k++) widths[k] = widths[k] || NARROWEST;
   return widths;

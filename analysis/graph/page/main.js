@@ -27,6 +27,7 @@ const nodesOf = (side) => (state.name === ALL ? side.nodes : side.nodes.filter((
 function rebuild(fit = true) {
   const shown = shownStages();
   if (!shown.includes(active)) active = shown[shown.length - 1];
+  document.documentElement.classList.toggle("two", shown.length > 1);
   $("stages").replaceChildren(...shown.map((stage) => stage.node));
   for (const stage of shown) {
     const { side } = stage;
@@ -40,6 +41,11 @@ function rebuild(fit = true) {
     const missing = state.scale === "measured" && !measured;
     make(stage.head, "span", {}, nodes.length === 0 ? "No CUDA work here." : missing ? "Not measured: the order is shown." : measured ? side.measured.device : `${nodes.length} operations`);
     stage.setLayout(measured ? measuredLayout(side, nodes) : orderLayout(side, nodes));
+  }
+  const gutter = Math.max(...shown.map((stage) => stage.wanted)); // versions stand below each other
+  for (const stage of shown) {
+    stage.wanted = gutter;
+    stage.measure();
     if (fit) stage.fit(false);
     else stage.changed(false);
   }
@@ -140,7 +146,7 @@ function choose(side, index, span = null) {
   showChosen();
   remember();
   const node = index >= 0 ? side.nodes[index] : null;
-  $("announce").textContent = node ? `${node.name}, ${side.lanes[node.laneIndex].title}, ${placeOf(node)}, after ${stage.state.before.size} operations, before ${stage.state.after.size}, could overlap with ${stage.state.beside.size}` : "Nothing is chosen";
+  $("announce").textContent = node ? `${node.full}, ${side.lanes[node.laneIndex].title}, ${placeOf(node)}, after ${stage.state.before.size} operations, before ${stage.state.after.size}, could overlap with ${stage.state.beside.size}` : "Nothing is chosen";
 }
 
 function showChosen() {

@@ -36,10 +36,13 @@ class Side {
       node.index = k;
       node.laneIndex = lanes.get(node.lane);
       node.name = flat(node.head);
-      const memory = (node.writes.length ? node.writes : node.reads).join(", ");
-      const named = memory && node.head.endsWith(` ${memory}`); // as accesses of the host are
-      node.note = flat(`${node.kernel ? node.more : `${node.copy_kind || ""} ${named ? "" : memory || node.more}`} ${placeOf(node)}`);
-      node.memory = flat(node.kernel ? "" : memory);
+      const call = flat(node.kernel || node.api || node.kind.replace(/_/g, " "));
+      const memory = flat(node.kernel ? "" : (node.writes.length ? node.writes : node.reads).join(", "));
+      node.call = node.name.startsWith(call) ? call : node.name;
+      node.of = node.name.slice(node.call.length).trim() || memory; // the stream, event or memory that the call is about
+      node.full = `${node.call} ${node.of}`.trim();
+      node.brief = flat(node.kernel ? node.more : `${node.copy_kind || ""} ${node.of || node.more}`);
+      node.note = flat(`${node.brief} ${placeOf(node)}`);
       const around = [node.entry, node.function, ...node.calls.map((call) => call.callee)];
       node.functions = new Set(around.filter(Boolean));
       node.words = [node.head, node.api, node.kernel, node.note, node.path, node.stream, node.event, node.function, node.condition, ...node.reads, ...node.writes]

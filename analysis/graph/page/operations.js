@@ -37,19 +37,21 @@ class Operations {
       entries.sort((a, b) => a.at - b.at);
     } else for (const [side, nodes] of shown) entries.push(...nodes.map((node) => ({ side, node })));
     this.entries = entries;
+    const alone = new Set(entries.map(({ node }) => node.path)).size === 1; // then its name says nothing
     const list = document.createDocumentFragment();
     entries.forEach((entry, k) => {
       const { side, node } = entry;
       const worst = side.worst(node.index);
       const status = side.status[node.index];
       const lane = side.lanes[node.laneIndex].title;
-      const words = [node.name, `${lane}`, `${fileOf(node.path)} line ${node.line}`, node.waits ? "the host waits" : "", STATUS[status] || "", ...side.hazardsAt[node.index].map((h) => `${h.severity} ${h.code}`)];
+      const words = [node.full, `${lane}`, `${fileOf(node.path)} line ${node.line}`, node.waits ? "the host waits" : "", STATUS[status] || "", ...side.hazardsAt[node.index].map((h) => `${h.severity} ${h.code}`)];
       const item = make(list, "li", { role: "option", id: `op-${k}`, tabindex: "-1", "aria-selected": "false", "data-entry": k, "data-node": node.id, "data-side": side.name, "aria-label": words.filter(Boolean).join(", ") });
       if (compared) make(item, "span", { class: `mark status ${status}`, "aria-hidden": "true" }, { added: "+", gone: "\u2212", changed: "~" }[status] || "");
       make(item, "span", { class: `mark ${worst}`, "aria-hidden": "true" }, { error: "!", warning: "!", hint: "i" }[worst] || "");
-      const named = make(item, "span", { class: "name" }, node.name);
-      if (node.memory && !node.name.includes(node.memory)) make(named, "span", { class: "of" }, ` ${node.memory}`);
-      make(item, "span", { class: "at" }, placeOf(node));
+      const named = make(item, "span", { class: "name", title: node.full });
+      make(named, "span", { class: `call ${node.of && node.call.length > 14 ? "long" : ""}` }, node.call);
+      if (node.of) make(named, "span", { class: "of" }, ` ${node.of}`);
+      make(item, "span", { class: "at", title: placeOf(node) }, alone ? `line ${node.line}` : placeOf(node));
       entry.item = item;
     });
     this.root.replaceChildren(list);

@@ -18,7 +18,7 @@ class Stage {
     this.drawing.append(this.svg);
     this.node.append(this.head, this.drawing);
     this.view = { x: 0, scale: 1, y: 0 };
-    this.size = { width: 0, height: 0, label: 150 };
+    this.size = { width: 0, height: 0, label: 150, foot: 0 }; // `foot`: what the overview takes of the height
     this.state = { side, selected: -1, span: null, before: new Set(), after: new Set(), beside: new Map(), near: new Set(), hits: null, marks: false };
     this.pending = false;
     this.listen();
@@ -26,23 +26,25 @@ class Stage {
 
   setLayout(layout) {
     this.layout = layout;
-    const wanted = Math.max(...layout.lanes.map((lane) => Math.max(widthOf(flat(lane.title), "bold"), widthOf(flat(lane.flags), "small"))), layout.busy ? widthOf(busyWords(layout.busy), "small") : 0, 60);
+    const wanted = Math.max(...layout.lanes.map((lane) => Math.max(widthOf(flat(lane.title), "bold"), widthOf(flagsOf(lane), "small"))), layout.busy ? widthOf(busyWords(layout.busy), "small") : 0, 60);
     this.wanted = Math.ceil(wanted) + 26;
     this.measure();
   }
 
   measure() {
     const box = this.drawing.getBoundingClientRect();
-    this.size = { width: box.width, height: box.height, label: Math.min(this.wanted || 150, Math.max(70, box.width * 0.3)) };
+    this.size = { width: box.width, height: box.height, label: Math.min(this.wanted || 150, Math.max(70, box.width * 0.4)), foot: 0 };
   }
 
   // Room for the lanes of the page, in pixels.
   get room() { return Math.max(10, this.size.width - this.size.label); }
 
-  // All of it, or (not `whole`) its beginning at a size that can be read.
+  // All of it, or (not `whole`) the beginning of its work at a size that can be read.
   fit(whole) {
     const all = (this.room - 8) / Math.max(1, this.layout.width);
-    this.view = { x: 0, y: 0, scale: this.layout.measured || whole ? Math.min(all, 1) : 1 };
+    const readable = !this.layout.measured && !whole;
+    const late = readable && all < 1 && this.layout.start + WIDEST > this.room * 0.6;
+    this.view = { x: late ? this.layout.start - this.room / 4 : 0, y: 0, scale: readable ? 1 : Math.min(all, 1) };
     this.changed();
   }
 
@@ -75,7 +77,9 @@ class Stage {
     const margin = this.room * 0.5 / view.scale;
     const first = Math.min(0, ...layout.byRow.map((row) => (row.length ? row[0].x : 0)));
     view.x = Math.min(Math.max(view.x, first - margin), Math.max(first, layout.width - margin));
-    view.y = Math.min(Math.max(view.y, 0), Math.max(0, layout.height - this.size.height));
+    const overview = overviewPlace(layout, view, this.size);
+    this.size.foot = overview ? overview.height + FOOT : 0;
+    view.y = Math.min(Math.max(view.y, 0), Math.max(0, layout.height + this.size.foot - this.size.height));
     if (told) this.on.moved(this);
     if (this.pending) return;
     this.pending = true;
@@ -89,7 +93,7 @@ class Stage {
     if (!this.layout || !this.size.width) return;
     new Drawing(this.svg, this.layout, this.view, this.state, this.size).draw();
     const { selected } = this.state;
-    this.drawing.setAttribute("aria-label", `${this.on.label(this)}. ${selected >= 0 ? this.side.nodes[selected].name : "Nothing is chosen"}. Arrow keys move, plus and minus zoom, Enter chooses or opens the source.`);
+    this.drawing.setAttribute("aria-label", `${this.on.label(this)}. ${selected >= 0 ? this.side.nodes[selected].name : "Nothing is chosen"}. Arrow keys move, Home and End go to the ends, plus and minus zoom, Enter chooses or opens the source.`);
   }
 
   reveal(index, span = null) {
@@ -99,7 +103,7 @@ class Stage {
     const left = (item.x - view.x) * view.scale;
     const right = left + item.width * view.scale;
     if (left < 20 || right > this.room - 20) view.x = item.x + item.width / 2 - this.room / 2 / view.scale;
-    if (item.y - view.y < 20 || item.y + item.height - view.y > this.size.height - 20) view.y = item.y - this.size.height / 2;
+    if (item.y - view.y < 20 || item.y + item.height - view.y > this.size.height - this.size.foot - 20) view.y = item.y - this.size.height / 2;
     this.changed();
   }
 
@@ -133,11 +137,12 @@ class Stage {
     drawing.addEventListener("pointerdown", (event) => {
       if (event.button > 0) return;
       pointers.set(event.pointerId, event);
-      held = { x: event.clientX, y: event.clientY, moved: false };
+      held = { x: event.clientX, y: event.clientY, moved: false, overview: this.goTo(event) };
       drawing.setPointerCapture(event.pointerId);
     });
     drawing.addEventListener("pointermove", (event) => {
       if (!held) return this.hover(event);
+      if (held.overview) return void this.goTo(event, true);
       const other = [...pointers.values()].find((known) => known.pointerId !== event.pointerId);
       const last = pointers.get(event.pointerId);
       if (other && last) { // two fingers
@@ -158,7 +163,7 @@ class Stage {
     const release = (event) => {
       pointers.delete(event.pointerId);
       drawing.classList.remove("held");
-      if (held && !held.moved && event.type === "pointerup") {
+      if (held && !held.moved && !held.overview && event.type === "pointerup") {
         const item = this.at(event.clientX, event.clientY);
         this.on.select(this.side, item ? item.index : -1, item && item.span ? item : null);
       }
@@ -191,9 +196,29 @@ class Stage {
     }).observe(drawing);
   }
 
+  // Shows in the middle what the overview has there; whether the pointer is on it. `held`: it was when it was pressed.
+  goTo(event, held = false) {
+    const box = this.drawing.getBoundingClientRect();
+    const [x, y] = [event.clientX - box.left, event.clientY - box.top];
+    const place = this.layout && overviewPlace(this.layout, this.view, this.size);
+    if (!place || (!held && (x < place.left || x > place.left + place.width || y < place.top))) return false;
+    this.view.x = ((x - place.left) / place.width) * this.layout.width - this.room / 2 / this.view.scale;
+    this.changed();
+    return true;
+  }
+
+  // The whole of a lane's name, which may be cut.
+  laneAt(event) {
+    const box = this.drawing.getBoundingClientRect();
+    if (event.clientX - box.left >= this.size.label) return "";
+    const y = event.clientY - box.top + this.view.y;
+    const lane = this.layout.lanes.find((_, k) => this.layout.tops[k] <= y && y <= this.layout.tops[k] + this.layout.laneHeights[k]);
+    return lane ? [flat(lane.title), flat(lane.flags)].filter(Boolean).join("\n") : "";
+  }
+
   hover(event) {
     const item = this.at(event.clientX, event.clientY);
-    const text = item ? [item.span ? `${item.name} ${microseconds(item.width)}` : item.node.name, item.node ? item.node.note : "", item.node && item.node.condition ? `if ${flat(item.node.condition)}` : ""].filter(Boolean).join("\n") : "";
+    const text = !item ? this.laneAt(event) : [item.span ? `${item.name} ${microseconds(item.width)}` : item.node.full, item.node ? item.node.note : "", item.node && item.node.condition ? `if ${flat(item.node.condition)}` : ""].filter(Boolean).join("\n");
     if (this.drawing.title !== text) this.drawing.title = text;
   }
 
@@ -204,6 +229,9 @@ class Stage {
     if (step) {
       if (selected >= 0 && !event.shiftKey) this.walk(...step);
       else this.pan(step[0] * 80, step[1] * 40);
+    } else if (event.key === "Home" || event.key === "End") {
+      this.view.x = event.key === "Home" ? 0 : this.layout.width - this.room / this.view.scale;
+      this.changed();
     } else if (event.key === "Enter" || event.key === " ") {
       if (selected >= 0) this.on.open(this.side, selected);
       else this.selectFirst();
