@@ -21,8 +21,9 @@ from stitchcuda.analysis.order.timeline import (
     Released,
     Timeline,
 )
-from stitchcuda.analysis.proof.groups import Grouped, exposed
+from stitchcuda.analysis.proof.groups import Grouped
 from stitchcuda.analysis.proof.matching import show
+from stitchcuda.analysis.proof.obligations import exposed
 
 
 @dataclass(frozen=True)

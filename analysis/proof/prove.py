@@ -28,7 +28,7 @@ from stitchcuda.analysis.proof.device_code import DeviceChange, device_change, s
 from stitchcuda.analysis.proof.device_loops import fewer_rounds
 from stitchcuda.analysis.proof.edits import unmodelled
 from stitchcuda.analysis.proof.folded import folded
-from stitchcuda.analysis.proof.groups import grouped, told
+from stitchcuda.analysis.proof.groups import told
 from stitchcuda.analysis.proof.handles import strange_handles
 from stitchcuda.analysis.proof.hidden import hidden_memory, starts_early
 from stitchcuda.analysis.proof.includes import strange_includes
@@ -36,6 +36,7 @@ from stitchcuda.analysis.proof.lines import moving_lines
 from stitchcuda.analysis.proof.matching import MOVING, Pairing, pair, where
 from stitchcuda.analysis.proof.misuse import misuse
 from stitchcuda.analysis.proof.model import Declared, May, Proof, ProofFinding, ProofState, Quantity
+from stitchcuda.analysis.proof.obligations import grouped
 from stitchcuda.analysis.proof.order import keeps_order
 from stitchcuda.analysis.proof.points import Points
 from stitchcuda.analysis.proof.quantities import conserved
