@@ -16,13 +16,13 @@ from pathlib import Path
 
 from stitchcuda.analysis.index.index import Analysis, Index
 from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.gpu_validate.made_folders import holds_no_sources
 from stitchcuda.gpu_validate.version import Version
 
 SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hh", ".hpp", ".hxx", ".inl")
 MAX_FILES = 2_000
 MAX_FILE_BYTES = 4 * 1024 * 1024
 MAX_BYTES = 64 * 1024 * 1024
-_MADE = frozenset({"build", "_build", "CMakeFiles", "node_modules", "venv", "__pycache__"})
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+cupyx?\b", re.MULTILINE)
 _BOM = b"\xef\xbb\xbf"
@@ -114,11 +114,6 @@ def _read(version: Version, path: str) -> bytes:
 
 def _wanted(path: str) -> bool:
     return path.lower().endswith((*SOURCES, ".py"))
-
-
-def holds_no_sources(folder: str) -> bool:
-    """Whether a folder of this name is hidden, or made by builds and tools. `builder` and `builds_graphs` are the user's."""
-    return folder in _MADE or folder.startswith((".", "build-", "cmake-build"))
 
 
 def _walk(root: Path) -> Iterator[str]:

@@ -39,10 +39,12 @@ MAX_BYTES = 256 * 1024
 
 @dataclass(frozen=True, slots=True)
 class CMakeFile:
-    """`sources` and `include_folders` are absolute (or relative to the working directory, as the file's own path is)."""
+    """`sources` and `include_folders` are absolute (or relative to the working directory, as the file's own path is). `project`: it
+    begins a project, and so can be configured by itself."""
 
     sources: tuple[str, ...] = ()
     include_folders: tuple[str, ...] = ()
+    project: bool = False
 
 
 def beside(folder: str) -> CMakeFile:
@@ -71,10 +73,13 @@ def parse(text: str, folder: str) -> CMakeFile:
     values: dict[str, list[str]] = {name: [os.path.abspath(folder)] for name in _HERE}
     sources: dict[str, None] = {}
     folders: dict[str, None] = {}
+    project = False
     for match in _COMMAND.finditer(_COMMENT.sub("", text)):
         command = match[1].lower()
         words = _words(match[2], values)
-        if command in ("set", "list") and words:
+        if command == "project":
+            project = True
+        elif command in ("set", "list") and words:
             if command == "set":
                 values[words[0]] = [w for w in words[1:] if w not in ("CACHE", "PARENT_SCOPE")]
             elif words[0].upper() == "APPEND" and len(words) > 1:
@@ -87,7 +92,7 @@ def parse(text: str, folder: str) -> CMakeFile:
             for word in words[command.startswith("target_") :]:
                 if word not in _KEYWORDS:
                     folders[_place(word, folder)] = None
-    return CMakeFile(tuple(sources), tuple(folders))
+    return CMakeFile(tuple(sources), tuple(folders), project)
 
 
 def _words(text: str, values: dict[str, list[str]]) -> list[str]:

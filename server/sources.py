@@ -1,8 +1,6 @@
-"""Which files belong to the program of an open file, read from the disk.
+"""Which files the server has something to say about, and what an open file includes, read from the disk.
 
-Two rings. *Includes*: quoted includes, transitively; without them the file itself is not understood. *Siblings*: the
-other sources of the same program (its folder, or the tree of its CMakeLists.txt), which hold the callers and callees;
-only when that set is small, since a folder of 500 samples is not one program.
+The other sources of its program are in `program.py`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ MAX_FILES = 200
 MAX_BYTES = 8 * 1024 * 1024
 SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx")
 HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl")
-_SKIPPED = {"build", "node_modules", "CMakeFiles", "third_party", "external", "venv", "__pycache__"}
 
 QUOTED_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+([\w.]+))", re.MULTILINE)
@@ -115,43 +112,6 @@ def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[li
 def innermost(path: str, roots: Iterable[str]) -> str | None:
     """The innermost of the folders that hold a file."""
     return max((root for root in roots if _within(path, root)), key=len, default=None)
-
-
-def program_root(path: str, roots: Iterable[str]) -> str:
-    """The folder whose sources make up the program: the nearest one with a CMakeLists.txt inside the workspace, else
-    the file's own."""
-    if not os.path.isabs(path):
-        return path
-    here = os.path.dirname(path)
-    inside = [r for r in roots if _within(here, r)]
-    folder = here
-    while inside and any(_within(folder, r) for r in inside):
-        if os.path.exists(os.path.join(folder, "CMakeLists.txt")):
-            return folder
-        folder = os.path.dirname(folder)
-    return here
-
-
-def siblings(root: str, deep: bool) -> list[str]:
-    """The C, C++ and CUDA sources below `root` (in it, unless `deep`), or none when there are too many or too much."""
-    found: list[str] = []
-    size = 0
-    here = os.path.normpath(root)
-    elsewhere = [p for p in cmake_lists.beside(root).sources if os.path.isfile(p) and not _within(p, here)]
-    for folder, names, files in os.walk(root):
-        names[:] = sorted(n for n in names if deep and n not in _SKIPPED and not n.startswith((".", "build")))
-        for name in sorted(files):
-            if not name.lower().endswith(SOURCES):
-                continue
-            path = os.path.join(folder, name)
-            try:
-                size += os.path.getsize(path)
-            except OSError:
-                continue
-            found.append(path)
-            if len(found) > MAX_FILES or size > MAX_BYTES:
-                return []
-    return found + [p for p in elsewhere if p.lower().endswith(SOURCES)][: MAX_FILES - len(found)]
 
 
 def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:

@@ -62,6 +62,11 @@ class GraphNode:
     column: int = 1  # not printed in JSON: where the call begins on its line, in characters from 1
     device_code: str = ""  # not printed in JSON, of launches: which definition of the kernel runs
 
+    @property
+    def entry_path(self) -> str:
+        """The file of the entry: each program of several has its `main`."""
+        return self.calls[0].path if self.calls else self.path
+
 
 @dataclass(frozen=True, slots=True)
 class GraphEdge:

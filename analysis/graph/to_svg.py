@@ -64,7 +64,7 @@ def panels(graph: ExecutionGraph) -> list[Panel]:
     """Entry by entry, where things stand."""
     loops = {loop.id: loop for loop in graph.loops}
     laid_out = []
-    for _, group in groupby(graph.nodes, key=lambda n: n.entry):
+    for _, group in groupby(graph.nodes, key=lambda n: (n.entry, n.entry_path)):
         nodes = list(group)
         here = {node.id for node in nodes}
         edges = [e for e in graph.edges if e.source in here and e.target in here]

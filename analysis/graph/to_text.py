@@ -27,7 +27,7 @@ def to_text(graph: ExecutionGraph) -> str:
         return "No CUDA work was found.\n"
     story = _Story(graph)
     parts = []
-    for entry, nodes in groupby(graph.nodes, key=lambda n: n.entry):
+    for (entry, _), nodes in groupby(graph.nodes, key=lambda n: (n.entry, n.entry_path)):
         parts.append("\n".join(story.tell(entry, list(nodes))))
     return "\n\n".join(parts) + "\n"
 
@@ -73,7 +73,7 @@ class _Story:
         self._reading = Reading(graph)
 
     def tell(self, entry: str, nodes: Sequence[GraphNode]) -> list[str]:
-        self.home = nodes[0].calls[0].path if nodes[0].calls else nodes[0].path
+        self.home = nodes[0].entry_path
         lines = [f"{entry} ({self.home})"]
         context: list[str] = []
         for heads, group in self._repeated([(h, list(g)) for h, g in groupby(nodes, key=self._heads)]):

@@ -22,6 +22,7 @@ from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server.cli import inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.writing import replace_file
+from stitchcuda.server.own_program import mains_of, own_program
 
 _FORMS = {"text": to_text, "mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
 
@@ -96,8 +97,11 @@ def _check(arguments: argparse.Namespace) -> None:
 
 
 def _read(paths: Sequence[str]) -> _Read:
+    """A file stands for its program: what else belongs to that is read with it."""
     found = inputs.find(paths)
-    plan = programs.plan(found.files, paths)
+    beside = inputs.find([p for p in programs.with_their_programs(paths) if p not in paths]).files
+    plan = programs.plan(tuple(dict.fromkeys((*found.files, *beside))), paths)
+    files = [p for p in paths if p in found.files]
     # a file without CUDA is part of the program all the same: it may be named for what it defines
     problems = [p for p in (*found.problems, *plan.problems) if p.what != "uses no CUDA"]
     analyses = []
@@ -105,8 +109,10 @@ def _read(paths: Sequence[str]) -> _Read:
         index = Index()
         for path, text in group.texts().items():
             index.put(path, text)
-        analyses.append(index.analyse())
-        problems += analyses[-1].problems
+        analysis = index.analyse()
+        problems += analysis.problems
+        asked = [p for p in files if p in group.sources]
+        analyses.append(own_program(analysis, asked[0])[0] if len(asked) == len(paths) == 1 else analysis)
     unusable = found.unusable or plan.unusable or any(p.internal for p in problems)
     return _Read(tuple(analyses), tuple(dict.fromkeys(problems)), unusable)
 
@@ -131,6 +137,15 @@ def _must_be_known(known: bool, arguments: argparse.Namespace) -> None:
         raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
 
 
+def _must_be_one(read: _Read, paths: Sequence[str]) -> None:
+    mains = sorted({path for analysis in read.analyses for path in mains_of(analysis)})
+    if len(mains) > 1:
+        some = ", ".join(mains[:5]) + (" and others" if len(mains) > 5 else "")
+        raise CannotRun(
+            f"{' '.join(paths)}: holds {len(mains)} programs, and a page shows one: name the file with its main: {some}"
+        )
+
+
 # ------------------------------------------------------------------------------------------------------------- the page
 
 
@@ -147,7 +162,10 @@ def _page(read: _Read, arguments: argparse.Namespace) -> int:
         return made.programs(version.problems)
 
     _must_be_known(any(_timelines(a, arguments.function) for a in read.analyses), arguments)
+    _must_be_one(read, arguments.paths)
     before = _read([arguments.before]) if arguments.before is not None else None
+    if before is not None:
+        _must_be_one(before, [arguments.before])
     paths = [*arguments.paths, *([arguments.before] if before is not None else [])]
     other = collected(before) if before is not None else None
     shown = graph_page.shown_in(paths)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.gpu_validate.analysed import holds_no_sources
+from stitchcuda.gpu_validate.made_folders import holds_no_sources
 
 CUDA = (".cu", ".cuh")
 SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx", ".py")

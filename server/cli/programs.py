@@ -1,9 +1,7 @@
-"""Splits the files of a check into programs, so that a whole tree is checked in the memory of its largest program.
+"""Splits the files of a check into programs (`server/program.py`), so that a whole tree is checked in the memory of its largest one.
 
-Without a build description: the sources of one directory belong together, with the headers they include and the sources
-of directories whose headers they include when no `main` stands there (a library of the tree). A directory too large to
-be one program is checked source by source. A CMakeLists.txt beside the sources adds its include folders, and the sources
-that it takes from other directories.
+With the sources of a program go the headers that they include, and the sources of other folders whose headers they include when no
+`main` stands there (a library). A CMakeLists.txt adds its include folders, and the sources that it takes from other folders.
 """
 
 from __future__ import annotations
@@ -15,15 +13,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program.ir import Problem
-from stitchcuda.server import cmake_lists
+from stitchcuda.server import cmake_lists, program
 from stitchcuda.server.cli import inputs
 from stitchcuda.server.sources import is_relevant
 
 _INCLUDE = re.compile(rb'include[ \t]*([<"])([^">\r\n]+)[">]')  # begins with a word that is found at memory speed
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*")
-_MAIN = re.compile(rb"\bint\s+main\s*\(|\bauto\s+main\s*\(")
-_MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
-_MAX_LIBRARY = 512 * 1024  # of the sources taken in from other directories
 
 
 @dataclass(frozen=True)
@@ -86,21 +81,40 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
             problems.append(Problem(path, 0, "uses no CUDA", "nothing to check"))
         known[path] = made
     finder = _Finder(known)
-    return Plan(tuple(_groups(known, finder)), tuple(problems), unusable)
+    return Plan(tuple(_groups(known, finder, tops_of(named))), tuple(problems), unusable)
 
 
-def _groups(known: dict[str, _File], finder: _Finder) -> Iterator[Group]:
-    folders: dict[str, list[_File]] = defaultdict(list)
-    for file in known.values():
-        folders[os.path.dirname(file.path)].append(file)
+def with_their_programs(named: Sequence[str]) -> list[str]:
+    """What was named, and for each file what else its program has."""
+    tops = tops_of(named)
+    found: dict[str, None] = {}
+    for path in named:
+        found[path] = None
+        if os.path.isfile(path):
+            others = program.of(os.path.abspath(path), tops).sources
+            found.update((_as_written(other, path), None) for other in others if not os.path.samefile(other, path))
+    return list(found)
+
+
+def tops_of(named: Sequence[str]) -> tuple[str, ...]:
+    """Up to where it is looked for what says how a program is built: the repository, else the folder that was named."""
+    folders = (os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path)) for path in named)
+    return tuple(dict.fromkeys(program.repository(folder) or folder for folder in folders))
+
+
+def _groups(known: dict[str, _File], finder: _Finder, tops: Sequence[str]) -> Iterator[Group]:
     covered: set[str] = set()
-    for files in folders.values():
-        sources = [f for f in files if not f.header]
-        if not any(f.cuda for f in files) or not sources:
+    places: dict[str, list[program.Place]] = {}
+    for file in known.values():
+        folder = os.path.dirname(file.path)
+        if folder not in places:
+            places[folder] = list(program.places(os.path.abspath(file.path), tops))
+    with_cuda = {os.path.dirname(f.path) for f in known.values() if f.cuda}
+    for place, files in _programs([f for f in known.values() if not f.header], places):
+        if with_cuda.isdisjoint(os.path.dirname(f.path) for f in files):
             continue
-        split = [sources] if sum(f.size for f in sources) <= _MAX_BYTES else [[f] for f in sources]
-        for part in split:
-            context = _context(part, known, finder, folders)
+        for part in _by_main(files):
+            context = _context(part, known, finder, place)
             if not any(f.cuda for f in part) and not any(known[c].cuda for c in context if c in known):
                 continue
             covered.update(f.path for f in part)
@@ -108,20 +122,45 @@ def _groups(known: dict[str, _File], finder: _Finder) -> Iterator[Group]:
             yield Group(tuple(f.path for f in part), context, sum(f.size for f in part))
     for file in list(known.values()):
         if file.cuda and file.path not in covered:  # a header that no source here includes
-            context = _context([file], known, finder, folders)
+            context = _context([file], known, finder, None)
             covered.add(file.path)
             covered.update(context)
             yield Group((file.path,), context, file.size)
 
 
+def _programs(
+    files: Sequence[_File], places: dict[str, list[program.Place]], level: int = 0
+) -> Iterator[tuple[program.Place, list[_File]]]:
+    """The files by the widest place whose files are few enough for one program."""
+    by_place: dict[program.Place, list[_File]] = defaultdict(list)
+    for file in files:
+        wider = places[os.path.dirname(file.path)]
+        by_place[wider[min(level, len(wider) - 1)]].append(file)
+    for place, here in by_place.items():
+        if len(here) <= program.MAX_FILES and sum(f.size for f in here) <= program.MAX_BYTES:
+            yield place, here
+        elif level < max(len(places[os.path.dirname(f.path)]) for f in here) - 1:
+            yield from _programs(here, places, level + 1)
+        else:
+            yield from ((place, [f]) for f in here)
+
+
+def _by_main(files: list[_File]) -> Iterator[list[_File]]:
+    """Sources that all have a `main` share nothing. Others may be part of several programs: they are looked at for all of them."""
+    if all(f.main for f in files):
+        yield from ([f] for f in files)
+    else:
+        yield files
+
+
 def _context(
-    part: list[_File], known: dict[str, _File], finder: _Finder, folders: dict[str, list[_File]]
+    part: list[_File], known: dict[str, _File], finder: _Finder, place: program.Place | None
 ) -> tuple[str, ...]:
     taken = {f.path for f in part}
     context: dict[str, None] = {}
     waiting = [f.path for f in part]
-    if any(f.main for f in part):  # the program: its other sources explain it
-        for path in cmake_lists.beside(os.path.dirname(part[0].path)).sources:
+    if place is not None and any(f.main for f in part):  # the program: its other sources explain it
+        for path in cmake_lists.beside(_as_written(place.folder, part[0].path)).sources:
             named = finder.read(path)
             if named is not None and named not in taken and named not in context and not known[named].main:
                 context[named] = None
@@ -135,16 +174,18 @@ def _context(
                 continue
             context[target] = None
             waiting.append(target)
-            here = os.path.dirname(target)
-            beside = [f for f in folders.get(here, ()) if not f.header]
-            size = sum(f.size for f in beside)
-            if beside and not any(f.main for f in beside) and library + size <= _MAX_LIBRARY:
-                fresh = [f.path for f in beside if f.path not in taken and f.path not in context]
-                if fresh:
-                    library += size
-                    context.update(dict.fromkeys(fresh))
-                    waiting += fresh
+            fresh = [p for p in finder.library(os.path.dirname(target)) if p not in taken and p not in context]
+            size = sum(known[p].size for p in fresh)
+            if library + size <= program.MAX_LIBRARY:
+                library += size
+                context.update(dict.fromkeys(fresh))
+                waiting += fresh
     return tuple(context)
+
+
+def _as_written(place: str, path: str) -> str:
+    """A place spelled like the path of a file: absolute, or from the working directory."""
+    return place if os.path.isabs(path) else os.path.relpath(place)
 
 
 class _Finder:
@@ -154,17 +195,16 @@ class _Finder:
     def __init__(self, known: dict[str, _File]) -> None:
         self._known = known
         self._by_name: dict[str, list[str]] = defaultdict(list)
-        self._normal = {os.path.normpath(path): path for path in known}
+        self._here = {os.path.abspath(path): path for path in known}
+        self._libraries: dict[str, list[str]] = {}
         for path in known:
             self._by_name[os.path.basename(path)].append(path)
 
     def resolve(self, path: str, name: str, quoted: bool) -> str | None:
         if quoted:
-            beside = os.path.normpath(os.path.join(os.path.dirname(path), name))
-            if beside in self._normal:
-                return self._normal[beside]
-            if os.path.isfile(beside):
-                return self._outside(beside)
+            target = self.read(os.path.join(os.path.dirname(path), name))
+            if target is not None:
+                return target
         for folder in cmake_lists.beside(os.path.dirname(path)).include_folders:
             target = self.read(os.path.join(folder, name))
             if target is not None:
@@ -173,19 +213,26 @@ class _Finder:
         matches = [p for p in self._by_name.get(os.path.basename(name), ()) if (os.sep + p).endswith(suffix)]
         return matches[0] if len(matches) == 1 else None
 
+    def library(self, folder: str) -> list[str]:
+        """The sources beside a header that define what it declares, under their paths here."""
+        if folder not in self._libraries:
+            read = (self.read(path) for path in program.library(folder or os.curdir))
+            self._libraries[folder] = [path for path in read if path is not None]
+        return self._libraries[folder]
+
     def read(self, path: str) -> str | None:
         """The file of that path, taken in when it was not asked for; None when there is none."""
-        path = os.path.normpath(path)
-        if path in self._normal:
-            return self._normal[path]
-        return self._outside(path) if os.path.isfile(path) else None
+        place = os.path.abspath(path)
+        if place in self._here:
+            return self._here[place]
+        return self._outside(os.path.normpath(path), place) if os.path.isfile(place) else None
 
-    def _outside(self, path: str) -> str | None:
+    def _outside(self, path: str, place: str) -> str | None:
         got = inputs.read(path)
         if got.text is None:
             return None
         self._known[path] = _scan(path, got.text)
-        self._normal[path] = path
+        self._here[place] = path
         self._known[path].header = True  # read for its includer's sake only
         return path
 
@@ -193,8 +240,7 @@ class _Finder:
 def _scan(path: str, text: bytes) -> _File:
     names = tuple((os.fsdecode(m[2]), m[1] == b'"') for m in _INCLUDE.finditer(text) if _is_directive(text, m.start()))
     header = path.lower().endswith(inputs.HEADERS)
-    main = b"main" in text and _MAIN.search(text) is not None
-    return _File(path, len(text), names, main, is_relevant(path, "", text), header)
+    return _File(path, len(text), names, program.has_main(path, text), is_relevant(path, "", text), header)
 
 
 def _is_directive(text: bytes, word: int) -> bool:

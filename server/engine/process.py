@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from stitchcuda.analysis.internal_error import where
+from stitchcuda.server import program as programs
 from stitchcuda.server import sources
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.inbox import Inbox
@@ -63,7 +64,9 @@ class Program:
     key: str
     index: Any
     loaded: dict[str, tuple[int, int]] = field(default_factory=dict)  # path -> (mtime, size); (-1, revision) when open
-    waiting: list[str] | None = None  # siblings not read yet; None: not listed yet
+    sources: tuple[str, ...] | None = None  # the rest of the program; None: only what its files include is read
+    waiting: list[str] | None = None  # of these and of libraries, what is not read yet; None: not listed yet
+    libraries: set[str] = field(default_factory=set)  # folders that were looked at for sources of headers
     analysis: Any = None
     told: dict[str, FileFacts] = field(default_factory=dict)  # what was sent while it was analysed
     includes: dict[str, tuple[bytes, ...]] = field(default_factory=dict)  # of files whose includes were read
@@ -82,7 +85,7 @@ class AnalysisProcess:
         self._new_index = new_index
         self._open: dict[str, OpenText] = {}
         self._programs: dict[str, Program] = {}
-        self._keys: dict[str, str] = {}
+        self._keys: dict[str, programs.Program] = {}
         self._roots: tuple[str, ...] = ()
         self._whole_program = True
         self._alone: tuple[str, ...] = ()
@@ -121,29 +124,33 @@ class AnalysisProcess:
 
     # -------------------------------------------------------------------------------------------------------- programs
 
+    def _program_of(self, path: str) -> programs.Program:
+        """Which program a file belongs to: a folder's, or itself when that is not one small program."""
+        known = self._keys.get(path)
+        if known is None:
+            known = programs.Program(path)
+            if self._reads_programs(path):
+                known = programs.of(path, self._roots, self._open_text)
+            self._keys[path] = known
+        return known
+
     def _key(self, path: str) -> str:
-        """Which program a file belongs to: its root folder, or itself when the folder is not one small program."""
-        key = self._keys.get(path)
-        if key is None:
-            key = path
-            if self._reads_programs(path) and os.path.isabs(path) and not path.endswith(".py"):
-                root = sources.program_root(path, self._roots)
-                if self._siblings(root):
-                    key = root
-            self._keys[path] = key
-        return key
+        return self._program_of(path).name
+
+    def _open_text(self, path: str) -> bytes | None:
+        opened = self._open.get(path)
+        return opened.text if opened is not None else None
 
     def _reads_programs(self, path: str) -> bool:
         root = sources.innermost(path, self._roots) if self._alone else None
         return self._whole_program if root is None else root not in self._alone
 
-    def _siblings(self, root: str) -> list[str]:
-        return sources.siblings(root, deep=os.path.exists(os.path.join(root, "CMakeLists.txt")))
-
     def _programs_with(self, path: str) -> list[Program]:
-        key = self._key(path)
+        found = self._program_of(path)
+        key = found.name
         if key not in self._programs:
             self._programs[key] = Program(key, self._new_index())
+        self._programs[key].sources = found.sources if self._reads_programs(path) else None
         own = self._programs[key]
         return [own, *(p for p in self._programs.values() if p is not own and path in p.loaded)]
 
@@ -216,7 +223,7 @@ class AnalysisProcess:
                 for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
                     self._load(program, gone)
                 self._load_with_includes(program, path)
-                self._list_siblings(program, path)
+                self._list_siblings(program)
                 self._read_few(program)
                 self._analyse(program, path, cancel)
                 if not program.complete:
@@ -229,24 +236,32 @@ class AnalysisProcess:
         finally:
             self._inbox.running(None)
 
-    def _list_siblings(self, program: Program, path: str) -> None:
+    def _list_siblings(self, program: Program) -> None:
         if program.waiting is None:
-            found = [] if program.key == path else self._siblings(program.key)
-            program.waiting = [p for p in found if p not in program.loaded]
+            program.waiting = [p for p in program.sources or () if p not in program.loaded]
+            program.libraries.clear()
+        program.waiting += self._libraries(program)
+
+    def _libraries(self, program: Program) -> list[str]:
+        """The sources of other folders that define what the program's headers declare."""
+        found: dict[str, None] = {}
+        for folder in dict.fromkeys(os.path.dirname(path) for path in program.loaded):
+            if program.sources is not None and folder not in program.libraries and os.path.isabs(folder):
+                program.libraries.add(folder)
+                found.update(dict.fromkeys(programs.library(folder, self._open_text)))
+        return [p for p in found if p not in program.loaded and p not in (program.waiting or ())]
 
     def _read_few(self, program: Program) -> None:
         """A program with little left to read is read at once: findings that come and go with its parts only disturb."""
-        waiting = program.waiting or []
-        if sum(_stamp(path)[1] for path in waiting) <= _FEW_BYTES:
-            for path in waiting:
+        while program.waiting and sum(_stamp(path)[1] for path in program.waiting) <= _FEW_BYTES:
+            for path in program.waiting:
                 self._load_with_includes(program, path)
-            program.waiting = []
+            program.waiting = self._libraries(program)
 
     def _read_rest(self, program: Program, path: str, cancel: threading.Event) -> None:
         """Reads the program's other files in batches and analyses it as a whole, unless something else is asked for:
         then that comes first, and the next check goes on here."""
         assert program.waiting is not None
-        total = len(program.loaded) + len(program.waiting)
         root = program.key
         try:
             while program.waiting:
@@ -256,15 +271,17 @@ class AnalysisProcess:
                 if cancel.is_set() or self._inbox.has_check():
                     self._inbox.put_back(Check(path))
                     return
-                self._send(Indexing(root, total - len(program.waiting), total))
+                total = len(program.loaded) + len(program.waiting)
+                self._send(Indexing(root, len(program.loaded), total))
                 size = 0
                 while program.waiting and size < _BATCH_BYTES:
                     sibling = program.waiting.pop(0)
                     self._load_with_includes(program, sibling)
                     size += _stamp(sibling)[1]
+                program.waiting += self._libraries(program)
             self._analyse(program, path, cancel)
         finally:
-            self._send(Indexing(root, total, total))
+            self._send(Indexing(root, 1, 1))
 
     def _analyse(self, program: Program, path: str, cancel: threading.Event) -> None:
         from stitchcuda.server.engine.placing import place_findings
@@ -316,16 +333,18 @@ class AnalysisProcess:
     def _graph(self, request: GraphText) -> None:
         from stitchcuda.server.engine.graph_page import graph_page
         from stitchcuda.server.engine.placing import graph_text
+        from stitchcuda.server.own_program import own_program
 
         try:
             program = self._programs_with(request.path)[0]
             if program.analysis is None:
                 self._load_with_includes(program, request.path)
                 program.analysis = program.index.analyse(None)
+            analysis, main = own_program(program.analysis, request.path)
             if request.format == "html":
-                text = graph_page(program.analysis, request.path, request.function)
+                text = graph_page(analysis, request.path, request.function, main)
             else:
-                text = graph_text(program.analysis, request.function, request.format)
+                text = graph_text(analysis, request.function, request.format)
             self._send(GraphAnswer(request.id, text))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
             self._send(GraphAnswer(request.id, "", where(error)))
@@ -343,10 +362,10 @@ class AnalysisProcess:
         try:
             program = self._programs_with(path)[0]
             self._load_with_includes(program, path)
-            self._list_siblings(program, path)
-            for sibling in program.waiting or ():  # whether a fix is safe is a question about the whole program
-                self._load_with_includes(program, sibling)
-            program.waiting = []
+            self._list_siblings(program)
+            while program.waiting:  # whether a fix is safe is a question about the whole program
+                self._load_with_includes(program, program.waiting.pop(0))
+                program.waiting += self._libraries(program)
             texts = {name: text for name in program.loaded if (text := self._read(name)) is not None}
             self._send(FixAnswer(number, revision, fix_all(program.index, texts, path, request.settings, check)))
         except Superseded:

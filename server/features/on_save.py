@@ -50,7 +50,7 @@ def saved(ls: StitchServer, document: Document) -> None:
     """Starts a validation of the program that was saved, instead of one that still runs for it."""
     if not (ls.settings_of(document.path).validateOnSave and ls.trusted and ls.is_relevant(document)):
         return
-    program = program_jobs.program_of(document.path, ls.roots)
+    program = program_jobs.program_of(ls, document)
     if program_jobs.unsaved(ls, program):
         return  # the other files are saved first or not at all; then this one is not what would run
     ls.jobs.cancel(ls.on_save.running.get(str(program), ""))

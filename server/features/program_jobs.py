@@ -1,4 +1,4 @@
-"""What jobs about a whole program share: which program an open file belongs to, and when running one is allowed.
+"""What jobs about a whole program share: how they open, take turns and are refused.
 
 The commands that jobs run read the disk, so a program with unsaved text is not run: what was checked would not be what is on the
 screen.
@@ -7,7 +7,6 @@ screen.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from lsprotocol import types as t
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.analysis.syntax.text import Document
-from stitchcuda.server import child_command
+from stitchcuda.server import child_command, sources
+from stitchcuda.server import program as programs
 from stitchcuda.server.jobs import Job, State
 from stitchcuda.server.progress import Progress
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
-_DESCRIPTIONS = ("stitchcuda.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "compile_commands.json")
 UNTRUSTED = "the workspace is not trusted, so nothing of it is built or run"
 
 
@@ -86,24 +85,32 @@ def document_of(ls: StitchServer, command: str, uri: object) -> Document:
     return document
 
 
-def program_of(path: str, roots: tuple[str, ...]) -> Path:
-    """The program that a file belongs to: the nearest folder, up to the workspace's root, with a build description; else
-    the file itself."""
-    file = Path(path)
-    stop = {Path(root) for root in roots}
-    for folder in file.parents:
-        if any((folder / name).is_file() for name in _DESCRIPTIONS):
-            return folder
-        if folder in stop or (folder / ".git").exists():
-            break
-    return file
+def program_of(ls: StitchServer, document: Document) -> Path:
+    """The program that a document belongs to: a folder, or a file that is one by itself."""
+    return Path(programs.root(document.path, ls.roots))
+
+
+def saved_program(ls: StitchServer, command: str, uri: object, reading: str, *, runs: bool = False) -> Path:
+    """The program of an open file, none of whose files has unsaved text; `reading` says why that matters. With `runs` the workspace must
+    be trusted. Raises what the client is told."""
+    document = document_of(ls, command, uri)
+    if runs and not ls.trusted:
+        raise refuse(UNTRUSTED)
+    program = program_of(ls, document)
+    if dirty := unsaved(ls, program):
+        raise refuse(f"{dirty}: {reading}")
+    return program
+
+
+def stitch_words(ls: StitchServer, program: Path, *options: str) -> list[str]:
+    """The command that stitches a program. In a workspace that is not trusted nothing is built or run."""
+    return ["stitch", str(program), *options, *([] if ls.trusted else ["--no-run"])]
 
 
 def unsaved(ls: StitchServer, program: Path) -> str:
     """What to do first, because a file of the program may hold another text on the screen than on the disk; "" when none does."""
-    inside = str(program) + os.sep if program.is_dir() else str(program)
     for document in ls.documents.all():
-        if document.path == str(program) or document.path.startswith(inside):
+        if _is_part(ls, program, document.path):
             try:
                 saved = Path(document.path).read_bytes().removeprefix(b"\xef\xbb\xbf")
             except OSError:
@@ -111,6 +118,15 @@ def unsaved(ls: StitchServer, program: Path) -> str:
             if saved != document.encoded:
                 return f"save {document.path}{'' if _is_utf8(saved) else ' as UTF-8'} first"
     return ""
+
+
+def _is_part(ls: StitchServer, program: Path, path: str) -> bool:
+    """Whether a job about the program reads a file."""
+    if path == str(program) or program.is_dir():
+        return Path(path).is_relative_to(program)
+    text = sources.read_file(str(program)) or b""
+    folders = sources.include_folders(str(program), ls.roots)
+    return path in sources.includes(str(program), text, sources.read_file, folders)
 
 
 def _is_utf8(text: bytes) -> bool:

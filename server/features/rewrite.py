@@ -44,13 +44,10 @@ async def rewrite(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     named = BY_ID.get(transform)
     if named is None:
         raise JsonRpcInvalidParams(message=f"there is no rewrite {transform!r}; the rewrites are {', '.join(IDS)}")
-    document = program_jobs.document_of(ls, "stitchcuda.rewrite", uri)
-    program = program_jobs.program_of(document.path, ls.roots)
-    if dirty := program_jobs.unsaved(ls, program):
-        raise program_jobs.refuse(f"{dirty}: a rewrite reads the files as they are saved")
-    words = ["stitch", str(program), f"--only={transform}", *([f"--within={function}"] if function else [])]
-    if not ls.trusted:
-        words.append("--no-run")
+    reading = "a rewrite reads the files as they are saved"
+    program = program_jobs.saved_program(ls, "stitchcuda.rewrite", uri, reading)
+    within = [f"--within={function}"] if function else []
+    words = program_jobs.stitch_words(ls, program, f"--only={transform}", *within)
     title = f"{named.title} in {function or program.name}"
     return program_jobs.start(ls, title, program, lambda job: _work(ls, job, program, words, (named, function)))
 
@@ -81,7 +78,7 @@ def actions(ls: StitchServer, view: View, where: t.Range, preview: bool) -> list
     if function is None or view.document.path.endswith(".py"):  # they change CUDA, C and C++ only
         return []
     document, offered = view.document, []
-    program = program_jobs.program_of(document.path, ls.roots)
+    program = program_jobs.program_of(ls, document)
     for named in NAMED:
         title = f"{named.title} in {function.name}{' (preview, not run)' if preview else ''}"
         arguments = [document.uri, named.id, function.name]

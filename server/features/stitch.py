@@ -36,16 +36,11 @@ async def stitch(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     uri, intent, key = (*arguments, *("", "", "")[len(arguments) :])[:3]
     if not isinstance(intent, str) or not isinstance(key, str):
         raise JsonRpcInvalidParams(message="stitchcuda.stitch takes a URI, the intent and a key as text")
-    document = program_jobs.document_of(ls, "stitchcuda.stitch", uri)
-    program = program_jobs.program_of(document.path, ls.roots)
-    if dirty := program_jobs.unsaved(ls, program):
-        raise program_jobs.refuse(f"{dirty}: stitching reads the files as they are saved")
-    words = ["stitch", str(program), *([f"--intent={intent}"] if intent else [])]
-    proposer = (
-        ls.settings.proposer if ls.trusted else "rules"
-    )  # nothing of a folder that is not trusted is sent or asked
-    if not ls.trusted:
-        words.append("--no-run")
+    reading = "stitching reads the files as they are saved"
+    program = program_jobs.saved_program(ls, "stitchcuda.stitch", uri, reading)
+    words = program_jobs.stitch_words(ls, program, *([f"--intent={intent}"] if intent else []))
+    # Nothing of a folder that is not trusted is sent or asked.
+    proposer = ls.settings.proposer if ls.trusted else "rules"
     secrets = {KEY_VARIABLE: key} if key and proposer != "rules" else {}
     return program_jobs.start(
         ls, f"{TITLE}: {program.name}", program, lambda job: _work(ls, job, program, words, proposer, secrets)

@@ -22,12 +22,8 @@ async def validate(ls: StitchServer, *arguments: Any) -> dict[str, str]:
     uri, revision = (*arguments, *("", "HEAD")[len(arguments) :])[:2]
     if not isinstance(revision, str) or not revision or revision.startswith("-"):
         raise JsonRpcInvalidParams(message="stitchcuda.validate takes a URI and the name of a git revision")
-    document = program_jobs.document_of(ls, "stitchcuda.validate", uri)
-    if not ls.trusted:
-        raise program_jobs.refuse(program_jobs.UNTRUSTED)
-    program = program_jobs.program_of(document.path, ls.roots)
-    if dirty := program_jobs.unsaved(ls, program):
-        raise program_jobs.refuse(f"{dirty}: a validation runs the files as they are saved")
+    reading = "a validation runs the files as they are saved"
+    program = program_jobs.saved_program(ls, "stitchcuda.validate", uri, reading, runs=True)
     words = ("validate", "--against", revision, str(program))
     return program_jobs.start(ls, f"Validate: {program.name}", program, lambda job: _work(ls, job, program, words))
 

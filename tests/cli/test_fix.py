@@ -97,7 +97,8 @@ def test_a_file_that_changes_meanwhile(check: Run, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_disk_that_fills_up_leaves_all_files_as_they_were(check: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = [put("a.cu"), put("b.cu")]
+    texts = [RACE, RACE.replace("int main()", "int other()")]  # of one program
+    files = [put("a.cu", texts[0]), put("b.cu", texts[1])]
     replace = os.replace
     calls = []
 
@@ -110,7 +111,7 @@ def test_a_disk_that_fills_up_leaves_all_files_as_they_were(check: Run, monkeypa
     monkeypatch.setattr(os, "replace", full)
     code, _, err = check("a.cu", "b.cu", "--fix")
     assert code == 2 and "No space left on device" in err
-    assert [f.read_text() for f in files] == [RACE, RACE] and sorted(os.listdir(".")) == ["a.cu", "b.cu"]
+    assert [f.read_text() for f in files] == texts and sorted(os.listdir(".")) == ["a.cu", "b.cu"]
 
 
 def test_only_files_that_were_asked_for_are_changed(check: Run) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from stitchcuda.server.cmake_lists import CMakeFile, beside, parse
-from stitchcuda.server.sources import include_folders, siblings
+from stitchcuda.server.program import Place, below
+from stitchcuda.server.sources import include_folders
 
 TEXT = """
 cmake_minimum_required(VERSION 3.18)  # sources.cu in a comment
@@ -30,6 +31,12 @@ def test_sources_and_folders() -> None:
     assert read.include_folders == ("/p/app/include", "/p/shared")
 
 
+def test_what_begins_a_project() -> None:
+    assert not parse(TEXT, "/p").project
+    assert parse("cmake_minimum_required(VERSION 3.18)\nPROJECT(app LANGUAGES CXX CUDA)\n", "/p").project
+    assert not parse("# project(app)\n", "/p").project
+
+
 def test_relative_folders_stay_relative() -> None:
     assert parse(TEXT, "app").include_folders == ("app/include", "shared")
 
@@ -49,7 +56,7 @@ def test_the_server_finds_sources_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "app" / "CMakeLists.txt").write_text(TEXT)
     (tmp_path / "app" / "main.cu").write_text("int main() {}\n")
     (tmp_path / "shared" / "images.cpp").write_text("void load() {}\n")
-    assert siblings(str(tmp_path / "app"), deep=True) == [
+    assert below(Place(str(tmp_path / "app"))) == [
         str(tmp_path / "app" / "main.cu"),
         str(tmp_path / "shared" / "images.cpp"),
     ]

@@ -72,20 +72,3 @@ def test_imports_of_python(tmp_path: Path) -> None:
     write(tmp_path, a_py="import cupy\nfrom b import f\nimport os", b_py="")
     path = tmp_path / "a.py"
     assert names(sources.includes(str(path), path.read_bytes(), sources.read_file), tmp_path) == ["b.py"]
-
-
-def test_a_program_is_the_folder_or_the_cmake_tree(tmp_path: Path) -> None:
-    write(tmp_path, p__src__a_cu="", p__main_cpp="", p__build__x_cu="", p__src__n_txt="")
-    inner = str(tmp_path / "p" / "src" / "a.cu")
-    assert sources.program_root(inner, [str(tmp_path)]) == str(tmp_path / "p" / "src")
-    (tmp_path / "p" / "CMakeLists.txt").write_text("", encoding="utf-8")
-    root = sources.program_root(inner, [str(tmp_path)])
-    assert root == str(tmp_path / "p")
-    assert sources.siblings(root, deep=True) == [str(tmp_path / "p" / "main.cpp"), inner]
-    assert sources.siblings(root, deep=False) == [str(tmp_path / "p" / "main.cpp")]
-
-
-def test_a_big_folder_is_not_one_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write(tmp_path, a_cu="", b_cu="", c_cu="")
-    monkeypatch.setattr(sources, "MAX_FILES", 2)
-    assert sources.siblings(str(tmp_path), deep=False) == []

@@ -1,0 +1,234 @@
+"""What the program of a file is: one rule for findings, hover, lenses, the graph and jobs in editors, and for the command line.
+
+The folder of a program is the nearest one, from the file's own up to the workspace's, that says how something is built (`BUILD_FILES`).
+All sources below it belong together, but for dependencies and for folders that say it for themselves. Where nothing says it, the
+sources in the file's own folder do. Each source with a `main` is a program of its own, together with those that have none: one without
+a `main` is looked at for all of them. What is too large for that is narrowed: to the part of the nearest CMakeLists.txt, to the file's own folder, to the file alone.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from stitchcuda.gpu_validate.made_folders import holds_no_sources
+from stitchcuda.server import cmake_lists
+from stitchcuda.server.sources import innermost, read_file
+
+BUILD_FILES = ("stitchcuda.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "compile_commands.json")
+SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx")
+MAX_FILES = 500
+MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
+MAX_LIBRARY = 512 * 1024  # of the sources taken in because their headers are included
+_MOST_ENTRIES = 20_000  # of folders that are looked through for sources
+_DEPENDENCIES = frozenset({"third_party", "external"})
+_ASIDE = frozenset({"check", "llm"})  # sections of stitchcuda.toml that say nothing about a program
+_MAIN = re.compile(rb"^[ \t]*(?:extern[ \t]+\"C\"[ \t]+)?(?:int|auto|signed|void)\s+main\s*\(", re.MULTILINE)
+
+OpenText = Callable[[str], bytes | None]
+
+
+@dataclass(frozen=True)
+class Program:
+    """`name` is equal for the files that are analysed together: their folder, or the one file. `sources` are those to read with it; no
+    headers, and of a file alone nothing."""
+
+    name: str
+    sources: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder whose sources may be a program. `deep`: those below it as well; `part`: only up to the next CMakeLists.txt."""
+
+    folder: str
+    deep: bool = True
+    part: bool = False
+
+
+def root(path: str, tops: Iterable[str]) -> str:
+    """What a job about a file builds and runs: the program's folder; the file alone where nothing says how the folder is built and it is
+    not the folder of one small program. `tops` are the folders of the workspace."""
+    if not os.path.isabs(path):
+        return path
+    found = home(path, tops)
+    if found is not None or path.endswith(".py"):
+        return found or path
+    folder = os.path.dirname(path)
+    return folder if innermost(path, tops) and _is_one_program(folder) else path
+
+
+def of(path: str, tops: Iterable[str], open_text: OpenText = lambda path: None) -> Program:
+    """The sources that are analysed with a file. `open_text` gives the text of files that an editor holds."""
+    if not os.path.isabs(path) or path.endswith(".py"):
+        return Program(path)
+    for place in places(path, tops):
+        found = below(place)
+        if found and (path in found or not path.lower().endswith(SOURCES) or not os.path.exists(path)):
+            mains = [p for p in found if has_main(p, open_text(p))]
+            if len(mains) > 1 and path in mains:
+                return Program(path, tuple(p for p in found if p not in mains))
+            return Program(place.folder, tuple(found))
+    return Program(path)
+
+
+def places(path: str, tops: Iterable[str]) -> Iterator[Place]:
+    """Whose sources the program of a file may be, from the widest to the narrowest."""
+    own = os.path.dirname(path)
+    widest = home(path, tops)
+    if widest is not None:
+        yield Place(widest)
+    for folder in _upwards(own, tops):
+        if folder == widest:
+            break
+        if os.path.isfile(os.path.join(folder, "CMakeLists.txt")):
+            yield Place(folder, part=True)
+            break
+    yield Place(own, deep=False)
+
+
+def home(path: str, tops: Iterable[str]) -> str | None:
+    """The nearest folder above a file that says how something is built; None when none does."""
+    for folder in _upwards(os.path.dirname(path), tops):
+        if says_how_to_build(folder):
+            return folder
+        if os.path.basename(folder) in _DEPENDENCIES:
+            return None
+    return None
+
+
+def says_how_to_build(folder: str) -> bool:
+    for name in BUILD_FILES:
+        file = os.path.join(folder, name)
+        if os.path.isfile(file) and _counts(name, file, folder):
+            return True
+    return False
+
+
+def _counts(name: str, file: str, folder: str) -> bool:
+    """A CMakeLists.txt without project() is a part of something, and a stitchcuda.toml can be about findings alone."""
+    if name == "CMakeLists.txt":
+        return cmake_lists.beside(folder).project
+    return name != "stitchcuda.toml" or _is_about_a_program(file, _changed(file))
+
+
+@lru_cache(maxsize=512)
+def _is_about_a_program(file: str, _changed: tuple[int, int]) -> bool:
+    try:
+        sections = tomllib.loads((read_file(file) or b"").decode("utf-8-sig"))
+    except (ValueError, RecursionError):
+        return True  # a mistake in it is told by whoever reads it
+    return not sections or not sections.keys() <= _ASIDE
+
+
+def _upwards(folder: str, tops: Iterable[str]) -> Iterator[str]:
+    """A folder and those above it, up to the workspace's or the repository's; outside of both it alone."""
+    top = innermost(folder, tops)
+    if top is None:
+        top = repository(folder) or folder
+    for each in _above(folder):
+        yield each
+        if each == top or os.path.exists(os.path.join(each, ".git")):
+            return
+
+
+def repository(folder: str) -> str | None:
+    """The root of the git repository that a folder lies in."""
+    return next((f for f in _above(folder) if os.path.exists(os.path.join(f, ".git"))), None)
+
+
+def _above(folder: str) -> Iterator[str]:
+    while True:
+        yield folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return
+        folder = parent
+
+
+# -------------------------------------------------------------------------------------------------------------- on the disk
+
+
+def below(place: Place) -> list[str] | None:
+    """The C, C++ and CUDA sources of a place, with those that its CMakeLists.txt takes from elsewhere; None when they are too many or
+    too much for one program."""
+    found: list[str] = []
+    size = entries = 0
+    for folder, names, files in os.walk(place.folder):
+        entries += len(names) + len(files)
+        if entries > _MOST_ENTRIES:
+            return None
+        names[:] = [n for n in sorted(names) if place.deep and _belongs(os.path.join(folder, n), n, place.part)]
+        for name in sorted(files):
+            if not name.lower().endswith(SOURCES) or name.startswith("."):
+                continue
+            path = os.path.join(folder, name)
+            size += _changed(path)[1]
+            found.append(path)
+            if len(found) > MAX_FILES or size > MAX_BYTES:
+                return None
+    here = os.path.join(os.path.normpath(place.folder), "")
+    for path in cmake_lists.beside(place.folder).sources:
+        if path.lower().endswith(SOURCES) and not path.startswith(here) and os.path.isfile(path):
+            found.append(path)
+    return found[:MAX_FILES]
+
+
+def _belongs(folder: str, name: str, part: bool) -> bool:
+    """Whether a folder below a program's is part of it."""
+    if holds_no_sources(name) or name in _DEPENDENCIES or os.path.exists(os.path.join(folder, "CMakeCache.txt")):
+        return False
+    if part and os.path.isfile(os.path.join(folder, "CMakeLists.txt")):
+        return False
+    return not says_how_to_build(folder) and not os.path.exists(os.path.join(folder, ".git"))
+
+
+def library(folder: str, open_text: OpenText = lambda path: None) -> list[str]:
+    """The sources beside a header, when none of them has a `main` and they are few: they define what it declares."""
+    found = below(Place(folder, deep=False)) or []
+    found = [p for p in found if os.path.dirname(p) == folder]
+    if sum(_changed(p)[1] for p in found) > MAX_LIBRARY or any(has_main(p, open_text(p)) for p in found):
+        return []
+    return found
+
+
+def has_main(path: str, text: bytes | None = None) -> bool:
+    """Whether a source has a `main`; `text` is what an editor holds, None to read the disk."""
+    if text is None:
+        return _has_main_on_disk(path, _changed(path))
+    return b"main" in text and _MAIN.search(text) is not None
+
+
+@lru_cache(maxsize=8192)
+def _has_main_on_disk(path: str, _changed: tuple[int, int]) -> bool:
+    return has_main(path, read_file(path) or b"")
+
+
+def _changed(path: str) -> tuple[int, int]:
+    try:
+        state = os.stat(path)
+    except (OSError, ValueError):
+        return (0, 0)
+    return (state.st_mtime_ns, state.st_size)
+
+
+def _is_one_program(folder: str) -> bool:
+    """Whether a folder that does not say how it is built can be taken for one program of several files: at most one `main`, and no
+    sources below, which would be of others."""
+    flat = below(Place(folder, deep=False))
+    if flat is None or len(flat) < 2 or sum(map(has_main, flat)) > 1:
+        return False
+    everything = below(Place(folder))
+    return everything == flat and not any(says_how_to_build(os.path.join(folder, n)) for n in _folders_in(folder))
+
+
+def _folders_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            return [entry.name for entry in entries if entry.is_dir()]
+    except OSError:
+        return []
