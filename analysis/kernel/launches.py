@@ -295,9 +295,9 @@ def constant(program: Program, path: str, name: str) -> ir.Expr | None:
     if _constants is None or _constants[0] is not program:
         _constants = (program, _collected(program))
     known = _constants[1].get(name) or _constants[1].get(name.rsplit("::", 1)[-1], []) if name else []
-    for where, value in known:
-        if where == path:
-            return value
+    here = [value for where, value in known if where == path]
+    if here:  # of one for each platform, the one that is a number
+        return next((value for value in here if isinstance(value, ir.Const)), here[0])
     visible = program.visible.get(path, frozenset())
     seen = [value for where, value in known if where in visible]
     if seen:
@@ -316,7 +316,12 @@ def _collected(program: Program) -> dict[str, list[tuple[str, ir.Expr]]]:
             found.setdefault(name, []).append((path, value))
         for declared in module.globals:
             fixed = declared.type.const or declared.type.name == "auto"
-            if declared.init is not None and fixed and not declared.type.pointer and declared.space in ("", "constant"):
+            if (
+                declared.init is not None
+                and fixed
+                and not declared.type.pointer
+                and declared.space in ("", "constant", "device")
+            ):
                 found.setdefault(declared.name, []).append((path, declared.init))
         for record in module.records:
             for member in record.fields:

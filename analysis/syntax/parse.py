@@ -8,8 +8,10 @@ the masked tree is kept only when it has fewer error bytes; a clean file is neve
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeAlias
 
 import tree_sitter_cuda
 from stitchcuda.analysis.syntax.differences import edited
@@ -56,9 +58,9 @@ def parse_cuda(text: bytes, before: Syntax | None = None) -> Syntax:
     masked_text = mask(text)
     if masked_text != text:
         best = _better(best, masked_text)
-    for split_only in (True, False):
+    for which in (_touched, _split, None):
         if best.error_bytes > 0 and b"#" in text:
-            one_branch = _single_branch(best.root, best.parsed, split_only)
+            one_branch = _single_branch(best.root, best.parsed, which)
             if one_branch is not None:
                 best = _better(best, one_branch)
     return best
@@ -206,13 +208,18 @@ MAX_CUT = 2000  # bytes
 _OUTER = ("namespace_definition", "linkage_specification", "declaration_list", "preproc_ifdef", "preproc_if")
 
 
-def _single_branch(root: Node, text: bytes, split_only: bool) -> bytes | None:
+_Group: TypeAlias = list[re.Match[bytes]]  # the directives of one `#if`, its `#endif` last
+_Spans: TypeAlias = list[tuple[int, int]]
+_Choice: TypeAlias = Callable[[bytes, _Group, _Spans], bool]  # given the errors
+
+
+def _single_branch(root: Node, text: bytes, which: _Choice | None) -> bytes | None:
     """The text with one branch of every `#if` kept in those top-level items that hold an error, directives blanked.
-    With `split_only`, only of those `#if`s whose branches do not balance their brackets: they cut through statements."""
+    `which` picks among these `#if`s."""
     buffer = bytearray(text)
     changed = False
     if root.is_error:  # nothing at all came out of the file
-        changed = split_only and _keep_one_branch(buffer, text, 0, len(text), split_only)
+        changed = which is _split and _keep_one_branch(buffer, text, root, which)
         return bytes(buffer) if changed else None
     stack = [root]
     while stack:
@@ -223,21 +230,46 @@ def _single_branch(root: Node, text: bytes, split_only: bool) -> bytes | None:
             if child.type in _OUTER and not _cuts_through(child):
                 stack.append(child)
             else:
-                changed |= _keep_one_branch(buffer, text, child.start_byte, child.end_byte, split_only)
+                changed |= _keep_one_branch(buffer, text, child, which)
     return bytes(buffer) if changed else None
 
 
+def _touched(text: bytes, group: _Group, errors: _Spans) -> bool:
+    """A directive of it is what could not be parsed: it stands in the middle of a statement."""
+    return any(start < m.end() and m.start() < end for m in group for start, end in errors)
+
+
+def _split(text: bytes, group: _Group, errors: _Spans) -> bool:
+    """Its branches do not balance their brackets: they cut through statements."""
+    return not all(_balanced(text, a.end(), b.start()) for a, b in pairwise(group))
+
+
+def _errors(node: Node) -> _Spans:
+    found: _Spans = []
+    stack = [node]
+    while stack:
+        node = stack.pop()
+        if node.is_error:
+            found.append((node.start_byte, node.end_byte))
+        elif node.has_error:
+            stack.extend(node.children)
+    return found
+
+
 def _cuts_through(node: Node) -> bool:
-    """A short `#if` at the top level that stands in the middle of something else."""
+    """An `#if` at the top level that stands in the middle of something else: a short one, or one whose `#endif` the grammar
+    has taken for a part of that."""
+    if node.type.startswith("preproc") and any(child.is_missing for child in node.children):
+        return True
     short = node.type.startswith("preproc") and node.end_byte - node.start_byte < MAX_CUT
     return short and any(child.is_error for child in node.children)
 
 
-def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int, split_only: bool) -> bool:
+def _keep_one_branch(buffer: bytearray, text: bytes, node: Node, which: _Choice | None) -> bool:
     """Of the branches of an `#if`, the one with the most CUDA in it is kept, else the first that is not `#if 0`."""
     open_groups: list[list[re.Match[bytes]]] = []
     groups: list[list[re.Match[bytes]]] = []
-    for m in _CONDITIONAL.finditer(text, start, end):
+    for m in _CONDITIONAL.finditer(text, node.start_byte, node.end_byte):
         if m.group(1) in (b"if", b"ifdef", b"ifndef"):
             open_groups.append([m])
         elif open_groups:
@@ -245,9 +277,10 @@ def _keep_one_branch(buffer: bytearray, text: bytes, start: int, end: int, split
             if m.group(1) == b"endif":
                 groups.append(open_groups.pop())
     changed = False
+    errors = _errors(node)
     for group in groups:
         bodies = [(a.end(), b.start()) for a, b in pairwise(group)]
-        if split_only and all(_balanced(text, *body) for body in bodies):
+        if which is not None and not which(text, group, errors):
             continue
         scores = [
             text.count(b"<<<", *body) * 8 + text.count(b"cuda", *body) * 2 + (0 if _dead(head) else 1)

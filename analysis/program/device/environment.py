@@ -61,7 +61,8 @@ def _environment(program: ir.Program) -> Environment:
     constants: dict[str, int] = {}
     for module in program.modules.values():
         for declared in module.globals:
-            if declared.space in ("device", "constant", "managed"):
+            number = declared.type.const and is_scalar(declared.type) and declared.init is not None
+            if declared.space in ("device", "constant", "managed") and not (number and not declared.type.dims):
                 symbols[declared.name] = declared
         for name, expr in module.constants:
             if isinstance(expr, ir.Const) and isinstance(expr.value, int):

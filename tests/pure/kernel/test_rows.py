@@ -269,3 +269,22 @@ def test_d5_the_grid_meets_in_cooperative_launches_only() -> None:
     text = kernel("  cooperative_groups::this_grid().sync();", launch)
     assert shown(text.replace("{}", "64")) == []
     assert shown(text.replace("{}", "1 << 20")) == ["invalid-grid-sync"]
+
+
+def test_d6_a_constant_that_another_platform_has_on_the_device_is_a_constant() -> None:
+    text = """#ifdef OTHER
+constexpr __device__ int kWarp = other::width();
+#else
+constexpr int kWarp = 32;
+#endif
+__global__ void k(const int* in, int* out, int n) {
+  long i = threadIdx.x % kWarp;
+  long limit = n / kWarp * kWarp;
+  int c = 0;
+  for (; i < limit; i += kWarp) c += __any_sync(0xffffffff, in[i] > 0);
+  out[threadIdx.x] = c;
+}
+void run(const int* a, int* b, int n) { k<<<1, 128>>>(a, b, n); }
+"""
+    assert shown(text) == []
+    assert shown(text.replace("n / kWarp * kWarp", "n")) == ["bad-warp-mask"]

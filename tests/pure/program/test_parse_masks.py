@@ -119,3 +119,19 @@ def test_nothing_raises(text: bytes) -> None:
     from stitchcuda.analysis.program.cuda import lower_module
 
     lower_module("a.cu", text)
+
+
+def test_only_the_conditionals_that_cut_through_a_statement_lose_their_branches() -> None:
+    source = (
+        "void f() {\n#ifdef MANAGED\n  cudaMallocManaged(&d, n);\n#else\n  cudaMalloc(&d, n);\n#endif\n"
+        "  verify(d,\n#ifdef MANAGED\n  d,\n#else\n  h,\n#endif\n  n);\n}\n"
+    )
+    assert [n.name for _, n in cuda_nodes(lower(source)) if isinstance(n, Api)] == ["cudaMallocManaged", "cudaMalloc"]
+
+
+def test_a_function_whose_head_is_written_twice() -> None:
+    body = "\n  cudaMalloc(&d, n);\n" + "  g(d);\n" * 400 + "  cudaFree(d);\n}\n"
+    source = (
+        f"#ifdef STD\ndouble f(const std::vector<T> &a,\n#else\ndouble f(host_vector<T> &a,\n#endif\n  int n) {{{body}"
+    )
+    assert [n.name for _, n in cuda_nodes(lower(source)) if isinstance(n, Api)] == ["cudaMalloc", "cudaFree"]
