@@ -287,4 +287,17 @@ __global__ void k(const int* in, int* out, int n) {
 void run(const int* a, int* b, int n) { k<<<1, 128>>>(a, b, n); }
 """
     assert shown(text) == []
-    assert shown(text.replace("n / kWarp * kWarp", "n")) == ["bad-warp-mask"]
+    assert shown(text.replace("n / kWarp * kWarp", "n")) == []  # written for an n that fits
+    assert shown(text.replace("n / kWarp * kWarp", "in[i]")) == ["bad-warp-mask"]
+
+
+def test_d6_lanes_of_groups_whose_width_is_not_known_may_leave_together() -> None:
+    text = """template <class T> __global__ void k(const int* in, int* out) {
+  int lane = threadIdx.x % T::width;
+  int c = 0;
+  for (int i = lane; i < T::columns; i += T::width) c += __shfl_xor_sync(0xffffffff, in[i], 1);
+  out[threadIdx.x] = c;
+}
+"""
+    assert shown(text) == []
+    assert shown(text.replace("i < T::columns", "i < in[i]")) == ["bad-warp-mask"]
