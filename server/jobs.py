@@ -42,6 +42,7 @@ class Job:
     asked: bool = False  # the user started it and waits for it
     state: State = State.RUNNING
     started: float = field(default_factory=time.monotonic)
+    ended: float | None = None
     result: Any = None
     error: str = ""
     _task: asyncio.Task[None] | None = None
@@ -69,7 +70,7 @@ class Job:
             "token": self.token,
             "asked": self.asked,
             "state": self.state.value,
-            "seconds": round(time.monotonic() - self.started, 1),
+            "seconds": round((self.ended or time.monotonic()) - self.started, 1),
             "error": self.error,
         }
 
@@ -95,6 +96,7 @@ class Jobs:
     def _ended(self, job: Job) -> None:
         if job.state is State.RUNNING:  # a task that is cancelled before its first step runs none of its code
             job.state = State.CANCELLED
+        job.ended = time.monotonic()
         self._changed()
 
     async def _run(self, job: Job, work: Callable[[Job], Awaitable[Any]]) -> None:

@@ -56,12 +56,20 @@ def environment(folder: Path, more: Mapping[str, str] | None = None) -> dict[str
     return {**os.environ, **own, "PATH": path, **(more or {})}
 
 
-def install(folder: Path) -> Path:
+def copied(folder: Path) -> Path:
+    """The plugin in a checkout in which no server was installed."""
+    checkout = folder / "checkout"
+    shutil.copytree(PLUGIN, checkout / "editors" / "nvim")
+    (checkout / "pyproject.toml").touch()
+    return checkout / "editors" / "nvim"
+
+
+def install(folder: Path, plugin: Path = PLUGIN) -> Path:
     """Puts the plugin where `:packadd stitchcuda` finds it; gives the folder for 'packpath'."""
     place = folder / "site" / "pack" / "test" / "opt"
     place.mkdir(parents=True, exist_ok=True)
     if not (place / "stitchcuda").exists():
-        (place / "stitchcuda").symlink_to(PLUGIN)
+        (place / "stitchcuda").symlink_to(plugin)
     return folder / "site"
 
 
@@ -200,9 +208,18 @@ def neovim(
     before: str = "",
     env: Mapping[str, str] | None = None,
     words: Sequence[str] = (),
+    plugin: Path = PLUGIN,
 ) -> Iterator[Neovim]:
     """A Neovim with the plugin added by `:packadd`, after the Lua code `before`. `words` go before its command (ssh, say)."""
-    command = [*words, binary(), "--clean", "--embed", "--headless", "--cmd", f"set packpath^={install(folder)}"]
+    command = [
+        *words,
+        binary(),
+        "--clean",
+        "--embed",
+        "--headless",
+        "--cmd",
+        f"set packpath^={install(folder, plugin)}",
+    ]
     # pynvim starts children with this process's environment.
     os_environ, changed = dict(os.environ), environment(folder, env)
     os.environ.update(changed)

@@ -4,6 +4,7 @@ machine with a GPU does the same."""
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from stitchcuda.agent.transform_names import IDS
 from stitchcuda.server.cli.dispatch import main
 
 from tests.editor.neovim import ROOT, Neovim, neovim
+from tests.editor.vscode.serving import Serving
 from tests.llm.endpoint import ScriptedEndpoint
 from tests.llm.scenario import nothing_left
 from tests.server import small_program
@@ -205,6 +207,27 @@ def test_validate_is_refused_in_a_folder_that_is_not_trusted_and_unsaved_text_is
         editor.do("StitchCuda")
         editor.wait_said("main.cu first: stitching reads the files as they are saved")
         assert len(editor.lua("return _G.asked")) == 1, "the answer holds"
+
+
+def test_a_validated_version_and_a_verdict_say_what_is_gained(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
+    git = ["git", "-C", str(program), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
+        subprocess.run([*git, *words], check=True)
+    serving = Serving(tmp_path)
+    before = "vim.lsp.config('stitchcuda', { init_options = { trusted = true } })"
+    with neovim(tmp_path, server=[str(serving.command), "lsp", "--stdio"], before=before) as editor:
+        editor.open(program / "main.cu")
+        editor.do("StitchCudaValidate")
+        editor.wait_said("stitchcuda: program: unproven: there is no CUDA compiler on this machine")
+        with serving.agreeing():
+            editor.do("StitchCuda")
+            editor.wait_said("stitchcuda: program: improved: latency 1.50 times as fast (1.40 to 1.60)")
+            assert editor.lua("return _G.labels") == ["Stitch end-to-end: improved"]
+            assert waits(editor, program / "main.cu", program / "smooth.cu") == [0, 0]
+            editor.do("silent wall")
+            editor.do("StitchCudaValidate")
+            editor.wait_said("stitchcuda: program: accepted: latency 1.50 times as fast (1.40 to 1.60)")
 
 
 def test_unsaved_text_counts_in_files_that_have_nothing_of_cuda(tmp_path: Path) -> None:

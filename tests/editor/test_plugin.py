@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from stitchcuda.server import sources
 
-from tests.editor.neovim import PLUGIN, Neovim, binary, environment, neovim
+from tests.editor.neovim import PLUGIN, Neovim, binary, copied, environment, neovim
 from tests.server.client import ROOT
 from tests.server.test_session import RACE
 
@@ -187,6 +187,8 @@ def test_explain_shows_the_page_of_the_finding_under_the_cursor(tmp_path: Path) 
             editor.lua("return vim.api.nvim_buf_get_lines(vim.api.nvim_win_get_buf(...), 0, -1, false)", window)
         )
         assert "stream-race-raw" in shown
+        assert "nothing orders the read after the write: no event" in shown, "paragraphs are not cut where the page is"
+        assert "```cuda\nproduce<<<" in shown or "\nproduce<<<" in shown
         editor.do("StitchCudaExplain no-such-code")
         editor.wait_said("no finding has the code 'no-such-code'")
         editor.cursor(1)
@@ -219,15 +221,32 @@ def test_status_and_health_say_what_runs(tmp_path: Path) -> None:
 
 
 def test_a_missing_server_is_told_once_with_what_to_do(tmp_path: Path) -> None:
-    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}) as editor:
+    plugin = copied(tmp_path)
+    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}, plugin=plugin) as editor:
         editor.do(f"edit {written(tmp_path, 'race.cu')}")
-        editor.wait_said(f"the command stitchcuda was not found. Install it with \"pip install '{PLUGIN.parents[1]}'\"")
+        told = editor.wait_said("the command stitchcuda was not found. :checkhealth stitchcuda says what to do")
+        assert len(told) <= 100, "what to do is seen on one line"
         editor.do(f"edit {written(tmp_path, 'other.cu')}")
         editor.do(f"edit {written(tmp_path, 'third.c')}")
         editor.do("StitchCuda")
         assert sum("was not found" in told for told in editor.said()) == 2, "once at the start, once for the command"
         editor.do("checkhealth stitchcuda")
-        assert "ERROR the command stitchcuda was not found" in re.sub("❌ ", "", editor.text())
+        page = re.sub("❌ ", "", editor.text())
+        assert "ERROR the command stitchcuda was not found" in page
+        assert f"Install it with \"pip install '{plugin.parents[1]}'\"" in " ".join(page.split())
+
+
+def test_the_server_that_the_checkout_has_is_found(tmp_path: Path) -> None:
+    """As the README's first command leaves it: in the checkout's environment, with nothing on PATH."""
+    plugin = copied(tmp_path)
+    own = plugin.parents[1] / ".venv" / "bin"
+    own.mkdir(parents=True)
+    (own / "stitchcuda").symlink_to(Path(sys.executable).with_name("stitchcuda"))
+    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}, plugin=plugin) as editor:
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_codes("stream-race-raw")
+        editor.do("StitchCudaStatus")
+        editor.wait_said(f"command: {own / 'stitchcuda'} lsp --stdio")
 
 
 def test_a_server_that_does_not_start_is_told(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.editor.neovim import Neovim, neovim, server_pids
+from tests.editor.neovim import Neovim, copied, neovim, server_pids
 from tests.editor.test_plugin import written
 from tests.server.client import REAL
 from tests.server.test_session import RACE
@@ -102,9 +102,10 @@ def test_a25_what_a_folder_brings_is_started_only_when_it_is_trusted(tmp_path: P
     brought.write_text(f'#!/bin/sh\ntouch "{tmp_path}/started"\nexec {shlex.join(REAL[:-2])} "$@"\n', encoding="utf-8")
     brought.chmod(0o755)
     (tmp_path / "stitchcuda.toml").touch()
-    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}) as editor:
+    plugin = copied(tmp_path / "elsewhere")
+    with neovim(tmp_path, env={"PATH": "/usr/bin:/bin"}, plugin=plugin) as editor:
         editor.do(f"edit {source}")
-        editor.wait_said(f"{brought} is there, and used once you trust the folder: :StitchCudaTrust")
+        editor.wait_said(":StitchCudaTrust lets the server in this folder's .venv run")
         assert not (tmp_path / "started").exists()
         editor.lua("_G.answers = { 1 }")
         editor.do("StitchCudaTrust")

@@ -30,6 +30,10 @@ async def test_result_and_error() -> None:
     assert (done.state, done.result, failed.state, failed.error) == (State.DONE, 3, State.FAILED, "ValueError")
     assert done.token != failed.token and not jobs.cancel(done.id)
     assert [j["state"] for j in jobs.describe()] == ["done", "failed"]
+    await asyncio.sleep(0)  # what is called when a task is done
+    assert done.ended is not None
+    done.started, done.ended = done.started - 7, done.started - 4
+    assert jobs.describe()[0]["seconds"] == 3.0, "how long it took, not how long ago it began"
 
 
 async def test_a_job_that_is_cancelled_before_it_began_has_ended() -> None:

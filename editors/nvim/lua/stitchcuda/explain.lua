@@ -20,6 +20,22 @@ local function at_cursor()
   return codes
 end
 
+-- With the lines of a paragraph in one, which the window breaks where it ends.
+local function paragraphs(lines)
+  local joined, open, code = {}, false, false
+  for _, line in ipairs(lines) do
+    code = code ~= vim.startswith(line, "```")
+    local plain = not code and line:match("^[%w`*(]") ~= nil and not line:match("^%d+%. ")
+    if open and plain then
+      joined[#joined] = joined[#joined] .. " " .. line
+    else
+      table.insert(joined, line)
+    end
+    open = plain
+  end
+  return joined
+end
+
 local function show(code, root)
   local words, reason = require("stitchcuda.server").tool(root, { "explain", code })
   if words == nil then
@@ -29,8 +45,9 @@ local function show(code, root)
     if done.code ~= 0 then
       return stitchcuda().say((vim.trim(done.stderr):gsub("^stitchcuda: ", "")), vim.log.levels.ERROR)
     end
-    local lines = vim.split(vim.trim(done.stdout), "\n")
-    vim.lsp.util.open_floating_preview(lines, "markdown", { focus_id = "stitchcuda.explain", border = "rounded", max_width = 110 })
+    local lines = paragraphs(vim.split(vim.trim(done.stdout), "\n"))
+    local _, window = vim.lsp.util.open_floating_preview(lines, "markdown", { focus_id = "stitchcuda.explain", border = "rounded", max_width = 110 })
+    vim.wo[window].linebreak = true
   end))
 end
 

@@ -29,7 +29,7 @@ function M.open(source, name_of_function, mods)
     return M.read(known)
   end
   if mods == nil or (mods.split == "" and mods.tab == -1 and not mods.vertical) then
-    mods = { vertical = true }
+    mods = { vertical = true, split = "belowright" }
   end
   vim.cmd({ cmd = "split", args = { name }, mods = mods, magic = { file = false, bar = false } })
 end
@@ -52,6 +52,7 @@ function M.read(bufnr)
   vim.bo[bufnr].bufhidden = "hide"
   vim.bo[bufnr].swapfile = false
   vim.bo[bufnr].filetype = "stitchcuda-graph"
+  vim.api.nvim_buf_call(bufnr, function() vim.cmd("setlocal wrap linebreak breakindent") end)
   vim.keymap.set("n", "<CR>", function() M.jump() end, { buffer = bufnr, desc = "Go to the source line" })
   if vim.api.nvim_buf_line_count(bufnr) == 1 then
     fill(bufnr, { "..." })

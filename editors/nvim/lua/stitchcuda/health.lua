@@ -40,9 +40,9 @@ function M.check()
   local root = own and own.root_dir or server.root_of(bufnr)
 
   vim.health.start("stitchcuda: server")
-  local command, reason = server.command(root)
+  local command, reason, advice = server.command(root)
   if command == nil then
-    vim.health.error(reason)
+    vim.health.error(reason, advice)
   else
     local version, failed = first_line(server.tool(root, { "--version" }) or command)
     if version then

@@ -30,7 +30,7 @@ local function on_path(name)
   end
 end
 
--- The words of the command without its arguments, or nil and what to do. `root` is the folder that is opened.
+-- The words of the command without its arguments, or nil, why not, and what to do. `root` is the folder that is opened.
 function M.find(root)
   local wanted = stitchcuda().options.server
   if type(wanted) == "table" then
@@ -52,20 +52,27 @@ function M.find(root)
   if inside and require("stitchcuda.trust").of(root) == true then
     return { inside }
   end
-  local found = on_path(wanted)
+  local beside = M.checkout() and in_environment(M.checkout(), wanted)
+  local found = on_path(wanted) or beside
   if found then
     return { found }
   elseif inside then
-    return nil, ("%s is there, and used once you trust the folder: :StitchCudaTrust"):format(inside)
+    return nil, ":StitchCudaTrust lets the server in this folder's .venv run", inside .. " is used once you trust the folder"
   end
-  return nil, ('the command %s was not found. Install it with "%s" into the .venv of a folder that you trust or onto PATH, '
-    .. 'or name it: require("stitchcuda").setup({ server = "/path/to/stitchcuda" })'):format(wanted, M.installation())
+  local advice = 'Install it with "%s" into the .venv of the checkout or of a folder that you trust, or onto PATH, '
+    .. 'or name it: require("stitchcuda").setup({ server = "/path/to/stitchcuda" })'
+  return nil, ("the command %s was not found"):format(wanted), advice:format(M.installation())
 end
 
--- The command that installs the server from the checkout that this plugin is in.
-function M.installation()
+-- The checkout that this plugin is in; nil when it was copied out of it.
+function M.checkout()
   local here = debug.getinfo(1, "S").source:sub(2)
-  local checkout = vim.fs.root(vim.uv.fs_realpath(here) or here, "pyproject.toml")
+  return vim.fs.root(vim.uv.fs_realpath(here) or here, "pyproject.toml")
+end
+
+-- The command that installs the server from there.
+function M.installation()
+  local checkout = M.checkout()
   return "pip install " .. (checkout and vim.fn.shellescape(checkout) or "/path/to/the/checkout")
 end
 
@@ -75,9 +82,9 @@ function M.command(root)
   if type(configured) == "table" then
     return configured, true
   end
-  local found, reason = M.find(root)
+  local found, reason, advice = M.find(root)
   if found == nil then
-    return nil, reason
+    return nil, reason, advice
   end
   local own = type(stitchcuda().options.server) == "table"
   return own and found or vim.list_extend(found, { "lsp", "--stdio" }), own
@@ -121,7 +128,7 @@ local function start_in(root, bufnr, on_dir)
     on_dir(root)
   elseif vim.bo[bufnr].filetype == "cuda" and not told[root] then -- C or Python alone is no reason to interrupt anybody
     told[root] = true
-    stitchcuda().say(reason .. ". More: :checkhealth stitchcuda", vim.log.levels.ERROR)
+    stitchcuda().say(reason .. ". :checkhealth stitchcuda says what to do", vim.log.levels.ERROR)
   end
 end
 
