@@ -6,12 +6,13 @@ are carried over those edits; what an edit touched is not shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from lsprotocol import types as t
 from stitchcuda.analysis.syntax.text import ByteEdit, Change, Document, Encoding, Position, carry
-from stitchcuda.server.engine.facts import FileFacts, Place, PlacedEdit, PlacedFinding
+from stitchcuda.server.engine.facts import FileFacts, Place, PlacedEdit, PlacedFinding, PlacedRelated
 from stitchcuda.server.settings import Settings, lets_through
 
 SOURCE = "stitchcuda"
@@ -23,7 +24,16 @@ _SEVERITY = {
 }
 _UNNECESSARY = {"redundant-sync", "unknown-suppression", "unused-suppression"}
 
+Json: TypeAlias = dict[str, Any]
 Snapshot = Callable[[str], Document | None]
+
+
+class _Placed(Protocol):
+    @property
+    def place(self) -> Place: ...
+
+
+Placed = TypeVar("Placed", bound=_Placed)
 
 
 @dataclass(frozen=True)
@@ -39,6 +49,20 @@ class View:
     def span(self, place: Place) -> tuple[int, int] | None:
         """Where a place of this file is now."""
         return carry((place.start, place.end), self.edits)
+
+    def touching(self, facts: Iterable[Placed], start: int, end: int) -> Iterator[tuple[Placed, tuple[int, int]]]:
+        """Those facts that touch the bytes `[start, end]` of the text as it is now, and where they are now."""
+        first, last = start, end  # in the analysed text, or around it where that was edited
+        for edit in reversed(self.edits):
+            longer = edit.size - (edit.end - edit.start)
+            first = first - longer if first > edit.start + edit.size else min(first, edit.start)
+            last = last - longer if last >= edit.start + edit.size else last if last <= edit.start else edit.end
+        for fact in facts:
+            place = fact.place
+            if place.start <= last and first <= place.end:
+                span = self.span(place)
+                if span is not None and span[0] <= end and start <= span[1]:
+                    yield fact, span
 
     def range(self, place: Place) -> t.Range | None:
         span = self.span(place)
@@ -61,11 +85,18 @@ def to_position(document: Document, offset: int, encoding: Encoding) -> t.Positi
 
 
 def to_range(document: Document, span: tuple[int, int], encoding: Encoding) -> t.Range:
-    start = to_position(document, span[0], encoding)
+    line, character, end_line, end_character = _columns(document, span, encoding)
+    return t.Range(start=t.Position(line, character), end=t.Position(end_line, end_character))
+
+
+def _columns(document: Document, span: tuple[int, int], encoding: Encoding) -> tuple[int, int, int, int]:
+    """Line and column of both ends."""
+    start = document.position(span[0], encoding)
     text = document.encoded[span[0] : span[1]]
     if text.isascii() and b"\n" not in text and b"\r" not in text:  # as most are: in one line, a unit a byte
-        return t.Range(start=start, end=t.Position(line=start.line, character=start.character + len(text)))
-    return t.Range(start=start, end=to_position(document, span[1], encoding))
+        return start.line, start.column, start.line, start.column + len(text)
+    end = document.position(span[1], encoding)
+    return start.line, start.column, end.line, end.column
 
 
 def from_position(document: Document, position: t.Position, encoding: Encoding) -> int:
@@ -100,15 +131,48 @@ def shown_findings(
     view: View, settings: Settings, within: tuple[int, int] | None = None
 ) -> list[tuple[PlacedFinding, t.Range]]:
     """The findings to show with where they are now, in source order; those that touch the bytes `within` alone."""
-    found = []
-    for finding in view.facts.findings:
-        span = view.span(finding.place)
-        if span is None or within is not None and not (span[0] <= within[1] and within[0] <= span[1]):
-            continue
-        if is_shown(finding, settings):
-            found.append((finding, to_range(view.document, span, view.encoding)))
+    first, last = within if within is not None else (0, len(view.document.encoded))
+    found = [
+        (finding, to_range(view.document, span, view.encoding))
+        for finding, span in view.touching(view.facts.findings, first, last)
+        if is_shown(finding, settings)
+    ]
     found.sort(key=lambda f: (f[1].start.line, f[1].start.character, f[0].code))
     return found
+
+
+def diagnostics(
+    view: View, settings: Settings, capabilities: t.ClientCapabilities, href: Callable[[str], str | None]
+) -> Iterator[Json]:
+    """All findings to show in source order, as JSON: a long file has hundreds, and each edit sends them all."""
+    lets: dict[tuple[str, str, str, bool], bool] = {}
+    found = []
+    related = _wants_related(capabilities)
+    for finding in view.facts.findings:
+        kind = (finding.code, finding.group, finding.confidence, finding.default)
+        if kind not in lets:
+            lets[kind] = is_shown(finding, settings)
+        span = view.span(finding.place) if lets[kind] else None
+        if span is not None:
+            found.append((span[0], finding.code, span, finding))
+    found.sort(key=lambda f: f[:2])
+    for _, code, span, finding in found:
+        here = _json_range(view.document, span, view.encoding)
+        yield _diagnostic(view, finding, here, settings, related, href(code))
+
+
+def diagnostic(
+    view: View,
+    finding: PlacedFinding,
+    here: t.Range,
+    settings: Settings,
+    capabilities: t.ClientCapabilities,
+    href: str | None,
+) -> Json:
+    """A finding as a diagnostic in JSON, with the parts the client says it understands."""
+    start, end = here.start, here.end
+    where = _json_of(start.line, start.character, end.line, end.character)
+    return _diagnostic(view, finding, where, settings, _wants_related(capabilities), href)
 
 
 def to_diagnostic(
@@ -119,32 +183,85 @@ def to_diagnostic(
     capabilities: t.ClientCapabilities,
     href: str | None,
 ) -> t.Diagnostic:
-    """A finding as a diagnostic, with the parts the client says it understands."""
-    text = capabilities.text_document
-    known = (text.publish_diagnostics if text is not None else None) or t.PublishDiagnosticsClientCapabilities()
-    pull = text.diagnostic if text is not None else None
-    wants_related = bool(known.related_information or (pull is not None and pull.related_information))
-    related = []
-    for other in finding.related if wants_related else ():
-        location = view.location(other.place)
-        if location is not None:
-            related.append(t.DiagnosticRelatedInformation(location=location, message=other.message))
+    """The same as a protocol value."""
+    made = diagnostic(view, finding, here, settings, capabilities, href)
+    related = [
+        t.DiagnosticRelatedInformation(
+            location=t.Location(uri=r["location"]["uri"], range=_range(r["location"]["range"])), message=r["message"]
+        )
+        for r in made.get("relatedInformation", ())
+    ]
+    return t.Diagnostic(
+        range=here,
+        message=made["message"],
+        severity=t.DiagnosticSeverity(made["severity"]),
+        code=made["code"],
+        code_description=t.CodeDescription(href=href) if href is not None else None,
+        source=made["source"],
+        tags=[t.DiagnosticTag(tag) for tag in made["tags"]] if "tags" in made else None,
+        related_information=related or None,
+        data=made["data"],
+    )
+
+
+def _diagnostic(
+    view: View, finding: PlacedFinding, here: Json, settings: Settings, wants_related: bool, href: str | None
+) -> Json:
     message = finding.message
     if finding.condition:
         message += f" (when {finding.condition})"
-    level = settings.severity.get(finding.code, finding.severity)
-    tags = [t.DiagnosticTag.Unnecessary] if finding.code in _UNNECESSARY else None
-    return t.Diagnostic(
-        range=here,
-        message=message,
-        severity=_SEVERITY[level],
-        code=finding.code,
-        code_description=t.CodeDescription(href=href) if href is not None else None,
-        source=SOURCE,
-        tags=tags,
-        related_information=related or None,
-        data={"rule": finding.code, "confidence": finding.confidence},
-    )
+    made: Json = {
+        "range": here,
+        "message": message,
+        "severity": _SEVERITY[settings.severity.get(finding.code, finding.severity)].value,
+        "code": finding.code,
+        "source": SOURCE,
+        "data": {"rule": finding.code, "confidence": finding.confidence},
+    }
+    if href is not None:
+        made["codeDescription"] = {"href": href}
+    if finding.code in _UNNECESSARY:
+        made["tags"] = [t.DiagnosticTag.Unnecessary.value]
+    related = [_related(view, each) for each in finding.related] if wants_related else []
+    if known := [each for each in related if each is not None]:
+        made["relatedInformation"] = known
+    return made
+
+
+def _related(view: View, related: PlacedRelated) -> Json | None:
+    place = related.place
+    document: Document | None = view.document
+    span: tuple[int, int] | None = (place.start, place.end)
+    if place.path == view.document.path:
+        span = view.span(place)
+    else:
+        document = view.snapshot(place.path)
+    if document is None or span is None:
+        return None
+    here = _json_range(document, span, view.encoding)
+    return {"location": {"uri": document.uri, "range": here}, "message": related.message}
+
+
+def _wants_related(capabilities: t.ClientCapabilities) -> bool:
+    text = capabilities.text_document
+    known = (text.publish_diagnostics if text is not None else None) or t.PublishDiagnosticsClientCapabilities()
+    pull = text.diagnostic if text is not None else None
+    return bool(known.related_information or (pull is not None and pull.related_information))
+
+
+def _json_of(line: int, character: int, end_line: int, end_character: int) -> Json:
+    return {
+        "start": {"line": line, "character": character},
+        "end": {"line": end_line, "character": end_character},
+    }
+
+
+def _json_range(document: Document, span: tuple[int, int], encoding: Encoding) -> Json:
+    return _json_of(*_columns(document, span, encoding))
+
+
+def _range(made: Json) -> t.Range:
+    return t.Range(start=t.Position(**made["start"]), end=t.Position(**made["end"]))
 
 
 # --------------------------------------------------------------------------------------------------------------- edits

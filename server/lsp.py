@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import gc
 import logging
 import os
 import subprocess
@@ -18,6 +17,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server import child_command, lifetime, sources
+from stitchcuda.server.collecting import collect_in_pauses
 from stitchcuda.server.convert import View
 from stitchcuda.server.documents import Documents, path_of
 from stitchcuda.server.engine.analyses import COMMAND, Analyses
@@ -186,12 +186,14 @@ class StitchServer(LanguageServer):
         self.protocol.set_writer(writer)
         self.analyses.start()
         reading = asyncio.create_task(read_messages(stream, self.protocol.handle_json))
+        collecting = asyncio.create_task(collect_in_pauses(lambda: self.protocol.heard))
         either: set[asyncio.Future[Any]] = {reading, self._ended}
         try:
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
             return self._ended.result() if self._ended.done() else 1
         finally:
             reading.cancel()
+            collecting.cancel()
             if self._watch is not None:
                 self._watch.cancel()
             self.analyses.close()
@@ -280,7 +282,6 @@ def run_stdio(server: StitchServer) -> int:
     os.dup2(2, 1)  # a stray print must not break the protocol
 
     async def main() -> int:
-        gc.freeze()  # the protocol's types stay for good: the collector need not look at them at each pause
         writer = PipeWriter(output)
         lifetime.on_signals(lambda: server.stop(1))
         try:

@@ -13,11 +13,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 import traceback
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
@@ -39,6 +41,13 @@ def where(error: BaseException) -> str:
     return f"{type(error).__name__}" + "".join(f" at {f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in place)
 
 
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A result that is JSON already. To make a long list of the protocol's types takes many times as long, in which nobody is answered."""
+
+    text: str
+
+
 class Protocol(LanguageServerProtocol):
     """See the module docstring."""
 
@@ -47,12 +56,14 @@ class Protocol(LanguageServerProtocol):
     def __init__(self, server: StitchServer, converter: Any):
         super().__init__(server, converter)
         self._initialized = False
+        self.heard = time.monotonic()  # when the last message came
         self._asked: dict[Any, tuple[str, float]] = {}  # traced requests without an answer: method, when
 
     # ------------------------------------------------------------------------------------------------------- messages
 
     def handle_json(self, data: dict[str, Any]) -> None:
         """One message from the client, as parsed JSON."""
+        self.heard = time.monotonic()
         is_request = "method" in data and "id" in data
         if is_request and (not isinstance(data["id"], int | str) or isinstance(data["id"], bool)):
             log.warning("ignored a request whose id is neither a number nor a text")
@@ -93,7 +104,11 @@ class Protocol(LanguageServerProtocol):
             log.error("message %s failed: %s", data.get("method", "response"), where(error))
 
     def _send_response(self, msg_id: Any, result: Any = None, error: t.ResponseError | None = None) -> None:
-        super()._send_response(msg_id, result, error)
+        if isinstance(result, Written) and error is None:
+            self._result_types.pop(msg_id, None)
+            self._write(f'{{"jsonrpc": "2.0", "id": {json.dumps(msg_id)}, "result": {result.text}}}')
+        else:
+            super()._send_response(msg_id, result, error)
         method, began = self._asked.pop(msg_id, ("", 0.0))
         if method and self.trace != t.TraceValue.Off:
             took = f"{method} answered in {(time.perf_counter() - began) * 1e3:.1f} ms"
@@ -101,6 +116,20 @@ class Protocol(LanguageServerProtocol):
             if self.trace == t.TraceValue.Verbose:
                 how = f"request {msg_id!r}: " + ("a result" if error is None else f"error {error.code}")
             self.notify(t.LOG_TRACE, t.LogTraceParams(message=took, verbose=how))
+
+    def written(self, value: Any) -> str:
+        """A value of the protocol's types as JSON."""
+        return json.dumps(self._converter.unstructure(value))
+
+    def tell(self, method: str, params: str) -> None:
+        """A notification whose parameters are JSON already."""
+        self._write(f'{{"jsonrpc": "2.0", "method": {json.dumps(method)}, "params": {params}}}')
+
+    def _write(self, body: str) -> None:
+        data = body.encode(self.CHARSET)
+        head = f"Content-Length: {len(data)}\r\nContent-Type: {self.CONTENT_TYPE}; charset={self.CHARSET}\r\n\r\n"
+        if self.writer is not None:
+            self.writer.write(head.encode() + data)
 
     def _refuse(self, msg_id: Any, code: int, message: str) -> None:
         log.warning("request %r refused: %s", msg_id, message)

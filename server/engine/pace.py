@@ -9,15 +9,18 @@ from typing import Any
 _SOON = 0.01  # seconds of looking at functions before the first time
 _AGAIN = 0.15  # a file that shows findings gets others only when it takes long; and before the second time
 _SELDOM = 2.0
+_SHORT = 24 * 1024  # bytes: all of a file that is no longer is there soon anyway, and a list that grows only disturbs
 
 
 class Pace:
     """An `Offer` for an analysis. `tell` sends what is known and says whether it was anything new."""
 
-    def __init__(self, tell: Callable[[Any], bool], is_new: bool, clock: Callable[[], float] = time.perf_counter):
-        """`is_new`: nothing is shown yet."""
+    def __init__(
+        self, tell: Callable[[Any], bool], size: int, is_new: bool, clock: Callable[[], float] = time.perf_counter
+    ):
+        """`size` in bytes of the file that is asked about; `is_new`: nothing of it is shown yet."""
         self._tell, self._clock = tell, clock
-        self._wait = _SOON if is_new else _AGAIN
+        self._wait = _SELDOM if size <= _SHORT else _SOON if is_new else _AGAIN
         self._due = clock() + self._wait
 
     def __call__(self, make: Callable[[], Any]) -> bool:

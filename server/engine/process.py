@@ -287,7 +287,8 @@ class AnalysisProcess:
         from stitchcuda.server.engine.placing import place_findings
 
         began = time.perf_counter()
-        pace = Pace(lambda known: self._tell(program, path, known), is_new=program.analysis is None)
+        size = len(self._open[path].text)
+        pace = Pace(lambda known: self._tell(program, path, known), size, is_new=program.analysis is None)
         analysis = program.index.analyse(cancel.is_set, pace, path)
         if cancel.is_set() or not analysis.complete:
             raise Superseded

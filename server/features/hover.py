@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.convert import View, from_position, to_range
-from stitchcuda.server.engine.facts import LaunchFact, NamedFact, Place
+from stitchcuda.server.engine.facts import LaunchFact, NamedFact
 from stitchcuda.server.features import on_save
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def _name_at(view: View, at: int) -> _Found | None:
     member = before.endswith(b"->") or before.endswith(b".") and not before.endswith(b"..")
     span = (first + word.start(), first + word.end())
     name = word.group().decode()
-    facts = [f for f in view.facts.named if _means(view, f, name, member, span[0])]
+    facts = [f for f in view.facts.named if name in f.name and _means(view, f, name, member, span[0])]
     inner = [f for f in facts if f.scope is not None]  # hides what has the name outside
     lines = tuple(line for fact in (inner or facts)[:_MOST_MEMBERS] for line in fact.lines)
     return (lines, span) if lines else None
@@ -79,18 +79,13 @@ def _operation_at(ls: StitchServer, view: View, at: int) -> _Found | None:
     """The innermost launch, copy or wait around an offset."""
     found: list[tuple[int, _Found]] = []
 
-    def around(place: Place) -> tuple[int, int] | None:
-        span = view.span(place)
-        return span if span is not None and span[0] <= at <= span[1] else None
-
     def add(span: tuple[int, int], lines: tuple[str, ...], kernel: str) -> None:
         found.append((span[1] - span[0], ((*lines, *on_save.measured(ls, view.document, span[0], kernel)), span)))
 
-    for launch in view.facts.launches:
-        if (span := around(launch.place)) is not None:
-            add(span, describe(launch), launch.kernel)
-    for operation in view.facts.operations:
-        if operation.lines and (span := around(operation.place)) is not None:
+    for launch, span in view.touching(view.facts.launches, at, at):
+        add(span, describe(launch), launch.kernel)
+    for operation, span in view.touching(view.facts.operations, at, at):
+        if operation.lines:
             add(span, operation.lines, "")
     return min(found, key=lambda f: f[0])[1] if found else None
 

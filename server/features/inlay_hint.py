@@ -28,10 +28,7 @@ async def inlay_hints(ls: StitchServer, params: t.InlayHintParams) -> list[t.Inl
         return []
     first, last = from_range(view.document, params.range, view.encoding)
     hints = []
-    for fact in view.facts.operations:
-        span = view.span(fact.place)
-        if span is None or span[1] < first or span[0] > last:
-            continue
+    for fact, span in view.touching(view.facts.operations, first, last):
         hint = _wait(view, fact, span) if fact.kind not in _ENQUEUED else None
         if fact.kind in _ENQUEUED and (how == "all" or _has_several_streams(view, span[0])):
             hint = _stream(view, fact, span)
@@ -96,11 +93,8 @@ def _arguments(text: bytes) -> int:
 
 
 def _has_several_streams(view: View, at: int) -> bool:
-    sizes = []
-    for function in view.facts.functions:
-        span = view.span(function.place)
-        if span is not None and span[0] <= at <= span[1] and not function.kernel:
-            sizes.append((span[1] - span[0], function.streams))
+    around = view.touching((f for f in view.facts.functions if not f.kernel), at, at)
+    sizes = [(span[1] - span[0], function.streams) for function, span in around]
     return bool(sizes) and min(sizes)[1] > 1
 
 

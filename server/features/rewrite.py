@@ -91,11 +91,8 @@ def actions(ls: StitchServer, view: View, where: t.Range, preview: bool) -> list
 def _function_at(view: View, where: t.Range) -> FunctionFact | None:
     """The innermost host function with device work around the start of a range."""
     at, _ = from_range(view.document, where, view.encoding)
-    found: list[tuple[int, FunctionFact]] = []
-    for function in view.facts.functions:
-        span = view.span(function.place)
-        if span is not None and span[0] <= at <= span[1] and not function.kernel and function.kinds & _DEVICE_WORK:
-            found.append((span[1] - span[0], function))
+    around = view.touching(view.facts.functions, at, at)
+    found = [(span[1] - span[0], f) for f, span in around if not f.kernel and f.kinds & _DEVICE_WORK]
     return min(found, key=lambda f: f[0])[1] if found else None
 
 

@@ -10,7 +10,7 @@ from lsprotocol import types as t
 from tests.server.client import editor_session, until
 
 URI = "file:///project/a.cu"
-TEXT = "void f() { hazard(x); LATER hazard(y); }\n"
+TEXT = "void f() { hazard(x); LATER hazard(y); }\n" + "// long\n" * 4000
 NOW = {"diagnosticsDelay": 0}
 
 pytestmark = pytest.mark.asyncio
