@@ -175,6 +175,27 @@ def test_a_lens_shows_the_graph_in_a_buffer(tmp_path: Path) -> None:
         assert editor.nvim.current.buffer.options["filetype"] == "stitchcuda-graph"
 
 
+def test_lenses_are_kept_fresh_by_what_this_neovim_has_for_it(tmp_path: Path) -> None:
+    shown = "vim.tbl_count(vim.lsp.codelens.get(0))"
+    with neovim(tmp_path) as editor:
+        editor.lua("require('stitchcuda').setup({ codelens = true })")
+        editor.open(written(tmp_path, "race.cu"))
+        editor.wait_for(f"{shown} > 0")
+    # SIMULATED: what Neovim 0.12 has in place of `refresh`, which it calls deprecated.
+    newer = """
+    _G.switched = {}
+    vim.lsp.codelens.refresh = function() error("deprecated") end
+    vim.lsp.codelens.enable = function(on, filter) table.insert(_G.switched, { on, filter.client_id }) end
+    """
+    with neovim(tmp_path, before=newer) as editor:
+        editor.lua("require('stitchcuda').setup({ codelens = true })")
+        editor.open(written(tmp_path, "race.cu"))
+        (client,) = editor.lua("return vim.tbl_map(function(c) return c.id end, vim.lsp.get_clients())")
+        editor.lua("require('stitchcuda').setup({ codelens = false })")
+        assert editor.lua("return _G.switched") == [[True, client], [False, client]]
+        assert not any("deprecated" in told for told in editor.said())
+
+
 def test_explain_shows_the_page_of_the_finding_under_the_cursor(tmp_path: Path) -> None:
     with neovim(tmp_path) as editor:
         editor.open(written(tmp_path, "race.cu"))

@@ -4,7 +4,9 @@ if vim.g.loaded_stitchcuda then
 end
 vim.g.loaded_stitchcuda = true
 if vim.fn.has("nvim-0.11") == 0 then
-  vim.notify("stitchcuda needs Neovim 0.11 or newer", vim.log.levels.ERROR)
+  local is = vim.version()
+  local text = ("stitchcuda needs Neovim 0.11 or newer, and this is %d.%d.%d"):format(is.major, is.minor, is.patch)
+  vim.api.nvim_echo({ { text, "ErrorMsg" } }, true, {})
   return
 end
 
