@@ -70,8 +70,14 @@ class Body:
 
 def body_of(given: RuleInput | KernelInput, uid: str) -> Body | None:
     """The function and its text; None when it is not C or C++ (edits are written in C) or its text is not at hand."""
+    body = text_of(given, uid)
+    return None if body is None or body.function.language == "python" else body
+
+
+def text_of(given: RuleInput | KernelInput, uid: str) -> Body | None:
+    """The function and its text, in whatever language; None when its text is not at hand."""
     function = given.program.functions.get(uid)
-    if function is None or function.body is None or function.language == "python":
+    if function is None or function.body is None:
         return None
     source = given.sources.get(function.path)
     if source is None:

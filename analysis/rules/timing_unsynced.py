@@ -54,7 +54,7 @@ from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group
 from stitchcuda.analysis.findings.lifetimes import released_since, under
 from stitchcuda.analysis.findings.race import weaker
 from stitchcuda.analysis.order.timeline import Measurement, Memory, Op, Timeline
-from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site
+from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site, Span
 
 CODE = "timing-unsynced"
 _TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, ApiKind.COPY})
@@ -73,8 +73,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
     line = given.timeline
     waited = _measured_with_wait(line)
     for measured in line.measurements:
-        function = given.program.functions.get(measured.site.function)
-        if function is None or function.language == "python":
+        if measured.site.function not in given.program.functions:
             continue
         if measured.events is not None:
             yield from _events(given, measured)
@@ -105,6 +104,8 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
     if not late:
         return
     level = Confidence.CERTAIN if all(op.certain for op in late) else Confidence.LIKELY
+    if given.program.functions[measured.site.function].language == "python":
+        level = Confidence.LIKELY  # a library function may wait for what it needs on the host
     if all(measured.maybe >> op.id & 1 for op in late):
         return  # something unknown may have waited: often it is there to do so
     sure = [op for op in late if not measured.maybe >> op.id & 1]
@@ -159,18 +160,23 @@ def _timed_by_events(line: Timeline, measured: Measurement) -> bool:
 def _named_on_purpose(given: RuleInput, measured: Measurement) -> bool:
     """The statement that takes the difference, or the one that reads the clock, says that it is about the asking."""
     for site in (measured.site, measured.difference):
-        body = edits.body_of(given, site.function) if site is not None else None
+        body = edits.text_of(given, site.function) if site is not None else None
         if body is None or site is None:
             continue
         around = edits.statements(body, site.span)
-        if around and _ON_PURPOSE.search(_without_strings_of_checks(edits.statement_text(body, around[-1][0].span))):
+        if around and _ON_PURPOSE.search(_without_strings_of_checks(_written(body, around[-1][0].span))):
             return True
     return False
 
 
+def _written(body: edits.Body, statement: Span) -> str:
+    python = body.function.language == "python"
+    return body.slice(statement) if python else edits.statement_text(body, statement)
+
+
 def _said_nearby(given: RuleInput, measured: Measurement) -> bool:
     """The lines around the two readings say so."""
-    body = edits.body_of(given, measured.site.function)
+    body = edits.text_of(given, measured.site.function)
     if body is None or measured.start is None or measured.start.function != measured.site.function:
         return False
     begin, end = sorted((measured.start.span[0], measured.site.span[1]))

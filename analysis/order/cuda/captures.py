@@ -146,6 +146,8 @@ class Captures(Transfers):
                 self._watch_unsafe(state, op, capture)
             if op.graph == capture.graph:
                 self._watch_node(op, capture)
+                if op.kind is ApiKind.COPY and not op.asynchronous and not legacy:  # with a wait for its stream
+                    self.fault(FaultKind.WAIT, op, capture, op.stream, capture.sure)
 
     def _watch_wait(self, state: State, op: Op, capture: Capture) -> None:
         if op.kind is ApiKind.DEVICE_SYNC:

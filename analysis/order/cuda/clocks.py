@@ -16,6 +16,8 @@ from stitchcuda.analysis.program.ir import Program, Site, Span
 # functions of libraries whose value is a time
 VALUES = frozenset(
     {"now", "clock", "time", "omp_get_wtime", "MPI_Wtime", "GetTickCount", "GetTickCount64", "__rdtsc", "_rdtsc"}
+    # Python's
+    | {"perf_counter", "perf_counter_ns", "monotonic", "monotonic_ns", "time_ns", "default_timer"}
 )
 # functions that fill a structure; the position of its address
 FILLS = {

@@ -19,6 +19,7 @@ NONE: tuple[Mode, ...] = ()
 EFFECTS: dict[str, tuple[tuple[Mode, ...], ...]] = {
     "memcpy": (W, R, NONE), "memmove": (W, R, NONE), "memset": (W, NONE), "memcmp": (R, R, NONE),
     "strcpy": (W, R), "strcmp": (R, R), "strlen": (R,), "strncpy": (W, R, NONE),
+    "numpy_read": (R,), "numpy_write": (W,),  # all of an array of the host, as the frontend for Python has it
     "fread": (W, NONE), "fwrite": (R, NONE), "fgets": (W, NONE), "fputs": (R, NONE), "puts": (R,),
     "read": (NONE, W, NONE), "write": (NONE, R, NONE), "pread": (NONE, W, NONE), "pwrite": (NONE, R, NONE),
     "recv": (NONE, W, NONE), "send": (NONE, R, NONE), "bzero": (W, NONE), "copy_if": (R, R, W, NONE),

@@ -6,9 +6,9 @@ from abc import ABC
 from collections.abc import Mapping, Sequence
 
 from stitchcuda.analysis.program.cupy import table
-from stitchcuda.analysis.program.cupy.kinds import MEMORY, arguments_of
+from stitchcuda.analysis.program.cupy.kinds import MEMORY, UNKNOWN, arguments_of
 from stitchcuda.analysis.program.cupy.library import ASYNC, Library
-from stitchcuda.analysis.program.cupy.lowering import ELEMENT_TYPES, RETURNS
+from stitchcuda.analysis.program.cupy.lowering import ELEMENT_TYPES, RETURNS, STATIC
 from stitchcuda.analysis.program.ir import (
     ApiKind,
     Assign,
@@ -81,6 +81,8 @@ class Calls(Library, ABC):
         kind = self.kind(function)
         if kind.what == "kernel" and function.type in ("identifier", "attribute"):
             return self._launch(node, function, positional, named)
+        if kind.what == "function" and kind.detail and function.type == "identifier":
+            return self._library(node, kind.detail, positional, named, hint)
         if kind.what == "snippet":
             return self._snippet(node, function, positional, named, hint)
         if function.type == "call":  # RawKernel(code, name)(grid, block, args)
@@ -100,6 +102,8 @@ class Calls(Library, ABC):
         file = self.inference.file
         if name in file.classes:
             self.mentions.add(name)
+            if name in file.fields:
+                return Construct(span, TypeRef(name), self._fields(node, name, positional, named))
             return Construct(span, TypeRef(name), self._ordered(f"{name}.__init__", positional, named))
         if name in file.functions:
             self.mentions.add(name)
@@ -114,6 +118,19 @@ class Calls(Library, ABC):
             take = self.consume if name in table.READING_BUILTINS else self.expr
             return self.opaque(node, name, [take(a) for a in (*positional, *named.values())])
         return self._unknown(node, Name(span, name), positional, named)
+
+    def _fields(self, node: Node, name: str, positional: Sequence[Node], named: Mapping[str, Node]) -> tuple[Expr, ...]:
+        """What a data class is made with, in the order of the fields that have a variable."""
+        fields = self.inference.file.fields[name]
+        given = {**fields, **dict(zip(fields, positional, strict=False)), **named}
+        values: list[Expr] = []
+        for field in fields:
+            kind, value = self.inference.file.attributes.get((name, field), UNKNOWN), given[field]
+            if kind.what not in STATIC:
+                values.append(
+                    self.opaque(node, field) if value is None else self.typed(value, self.expr(value, field), kind)
+                )
+        return tuple(values)
 
     def _ordered(self, function: str, positional: Sequence[Node], named: Mapping[str, Node]) -> tuple[Expr, ...]:
         """Arguments in the order of the parameters of a function of this file, as far as they are written."""
@@ -288,13 +305,11 @@ class Calls(Library, ABC):
             return memory
         args = [self.consume(a) for a in (*positional, *named.values())]
         if name in ("astype", "copy", "tolist", "tobytes"):
-            reads = self.opaque(node, "size", [self.element(base, memory), *args])
+            reads = self.opaque(node, "size", [self.elements(base, memory), *args])
             return New(self.span(node), TypeRef("char"), reads)
         if name == "fill":
-            any_element = self.element(base, memory)
-            value = args[0] if args else self.opaque(node, name)
-            return Assign(self.span(node), any_element, value)
-        return self.opaque(node, name, [self.element(base, memory), *args])
+            return self.write_elements(base, memory, args[0] if args else self.opaque(node, name))
+        return self.opaque(node, name, [self.elements(base, memory), *args])
 
     # --------------------------------------------------------------------------------------------------------- CuPy
 

@@ -9,7 +9,9 @@ from stitchcuda.analysis.program.cupy.kinds import MEMORY, Kind
 from stitchcuda.analysis.program.cupy.lowering import RETURNS, Lowering
 from stitchcuda.analysis.program.ir import (
     ApiKind,
+    Assign,
     Binary,
+    Call,
     Conditional,
     Const,
     Expr,
@@ -113,14 +115,36 @@ class Expressions(Lowering, ABC):
 
     def _host_element(self, node: Node) -> Expr:
         base = node.child_by_field_name("value") if node.type == "subscript" else None
+        one = self._one_element(node, base)
+        return one if one is not None else self.elements(node, self.expr(node))
+
+    def write_part(self, node: Node, base: Node, value: Expr) -> Expr:
+        """`memory[...] = value` on the host."""
+        one = self._one_element(node, base)
+        if one is not None:
+            return Assign(self.span(node), one, value)
+        return self.write_elements(node, self.expr(node), value)
+
+    def _one_element(self, node: Node, base: Node | None) -> Expr | None:
+        """`memory[i]` of a one-dimensional array."""
         given = [c for c in node.children_by_field_name("subscript") if c.is_named]
-        if base is not None and len(given) == 1 and self.kind(base).dimensions == 1 and given[0].type != "slice":
-            return Index(self.span(node), self.expr(base), self.expr(given[0]))
-        return self.element(node, self.expr(node))
+        if base is None or len(given) != 1 or self.kind(base).dimensions != 1:
+            return None
+        if given[0].type in ("slice", "ellipsis", "unary_operator", "tuple") or self.kind(given[0]).what in MEMORY:
+            return None
+        return Index(self.span(node), self.expr(base), self.expr(given[0]))
 
     def element(self, node: Node, memory: Expr) -> Expr:
         """Some element of host memory."""
         return Index(self.span(node), memory, self.opaque(node, "any index"))
+
+    def elements(self, node: Node, memory: Expr) -> Expr:
+        """All elements of host memory are read."""
+        return Call(self.span(node), Name(self.span(node), "numpy_read"), (memory,))
+
+    def write_elements(self, node: Node, memory: Expr, value: Expr) -> Expr:
+        """All elements of host memory get new values."""
+        return self.sequence(node, [value, Call(self.span(node), Name(self.span(node), "numpy_write"), (memory,))])
 
     # -------------------------------------------------------------------------------------------------------- leaves
 

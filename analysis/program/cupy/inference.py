@@ -19,6 +19,7 @@ from stitchcuda.analysis.program.cupy.kinds import (
     called_name,
     cuda_string,
     join,
+    listed_fields,
     literal,
     own_nodes,
     parameters_of,
@@ -27,21 +28,25 @@ from stitchcuda.analysis.program.cupy.kinds import (
 from stitchcuda.analysis.syntax.python import children_of, text_of
 from tree_sitter import Node
 
-ROUNDS = 4  # of propagation through calls
+ROUNDS = 6  # of propagation through calls
 
 
 class Inference:
     def __init__(self, root: Node) -> None:
         self.file = FileKinds()
+        self._declared: dict[tuple[str, str], Kind] = {}  # (class, attribute), by annotations in the class
+        self._attributes: dict[tuple[str, str], Kind] = {}  # as the round at hand finds them
         self._collect_imports(root)
         self.file.module = Scope("", root, [])
         self._collect_functions(root, "", "")
         for _ in range(ROUNDS):
             before = self._state()
+            self._attributes = dict(self._declared)
             for scope in [self.file.module, *self.file.functions.values()]:
                 self._assignments(scope)
             for scope in [self.file.module, *self.file.functions.values()]:
                 self._calls(scope)
+            self.file.attributes = self._attributes  # what an earlier round did not know yet is not kept
             if self._state() == before:
                 break
 
@@ -103,8 +108,20 @@ class Inference:
                 body = child.child_by_field_name("body")
                 if body is not None:
                     self._collect_functions(body, f"{prefix}{name}.", name)
+                    self._collect_fields(name, body)
             else:
                 self._collect_functions(child, prefix, owner)
+
+    def _collect_fields(self, name: str, body: Node) -> None:
+        """What the constructor of a data class takes."""
+        listed = listed_fields(body)
+        if not listed or f"{name}.__init__" in self.file.functions:
+            return
+        self.file.fields[name] = {field: default for field, (_, default) in listed.items()}
+        for field, (annotation, _) in listed.items():
+            kind = self._annotated(annotation)
+            if kind != UNKNOWN:
+                self._declared[name, field] = kind
 
     def _decorated(self, function: Node) -> Kind:
         """Functions that a decorator turns into device code: `@cupy.fuse()`, `@cupyx.jit.rawkernel()`."""
@@ -147,7 +164,7 @@ class Inference:
                 owner = self._owner_of(target, scope)
                 if owner:
                     key = (owner, text_of(target.child_by_field_name("attribute") or target))
-                    self.file.attributes[key] = join(self.file.attributes.get(key), kind)
+                    self._attributes[key] = join(self._attributes.get(key), kind)
 
         for node in scope.nodes():
             if node.type == "assignment":
@@ -227,17 +244,32 @@ class Inference:
         for node in scope.nodes():
             if node.type != "call":
                 continue
+            positional, named = arguments_of(node)
+            self._fields_given(called_name(node), positional, named, scope)
             callee = self.callee(node, scope)
             if callee is None:
                 continue
-            positional, named = arguments_of(node)
             given = dict(zip(callee.params, positional, strict=False))
             given.update({n: v for n, v in named.items() if n in callee.params})
             for name, value in given.items():
                 kind = self.kind(value, scope)
-                if kind.what in ("", "plain") and name in callee.kinds:
+                known = callee.kinds.get(name, UNKNOWN)
+                if kind.what in ("", "plain") and name in callee.kinds and known.what != "function":
                     continue
                 callee.kinds[name] = join(callee.kinds.get(name), kind)
+
+    def _fields_given(self, name: str, positional: list[Node], named: dict[str, Node], scope: Scope) -> None:
+        """What a data class is made with gives its fields their kinds."""
+        fields = self.file.fields.get(name)
+        if fields is None:
+            return
+        given: dict[str, Node | None] = {**fields, **dict(zip(fields, positional, strict=False)), **named}
+        for field, value in given.items():
+            kind = self.kind(value, scope) if value is not None else UNKNOWN
+            known = self._attributes.get((name, field))
+            if field in fields and kind.what not in ("", "plain"):
+                wider = known is None or known.what == "plain" or (known.what, kind.what) == ("host", "pinned")
+                self._attributes[name, field] = kind if wider else join(known, kind)
 
     # ------------------------------------------------------------------------------------------------------- queries
 
@@ -335,7 +367,9 @@ class Inference:
         if canonical in ("cupy.cuda.Stream.null", "cupy.cuda.Stream.ptds", "cupy.cuda.stream.Stream.null"):
             return Kind("stream")
         if canonical is not None:
-            return PLAIN if canonical in table.NEUTRAL else UNKNOWN
+            if canonical in table.NEUTRAL:
+                return PLAIN
+            return Kind("function", canonical) if table.makes_arrays(canonical) else UNKNOWN
         name = text_of(node.child_by_field_name("attribute") or node)
         owner = self._owner_of(node, scope)
         if owner:
@@ -367,6 +401,8 @@ class Inference:
                     return self.kind(positional[0], scope)
                 return PLAIN
             kind = self._name(name, scope)
+            if kind.what == "function" and kind.detail:
+                return self._library(kind.detail, positional, named, scope)
             return Kind("array") if kind.what == "snippet" else UNKNOWN
         if function.type == "attribute":
             return self._method(node, function, positional, named, scope)

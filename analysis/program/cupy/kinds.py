@@ -14,8 +14,8 @@ from tree_sitter import Node
 @dataclass(frozen=True, slots=True)
 class Kind:
     """`what`: "" (unknown), array, pinned, host, stream, event, graph, device, module, kernel, snippet, list, instance,
-    source, or plain (a number, text, ...). `detail`: element type of arrays, name of a kernel, class of an instance, what
-    the elements of a list are."""
+    source, function, or plain (a number, text, ...). `detail`: element type of arrays, name of a kernel, class of an
+    instance, what the elements of a list are, the dotted name of a library's function."""
 
     what: str
     detail: str = ""
@@ -68,6 +68,9 @@ class FileKinds:
     functions: dict[str, Scope] = field(default_factory=dict)  # qualified name -> scope
     attributes: dict[tuple[str, str], Kind] = field(default_factory=dict)  # (class, attribute)
     classes: set[str] = field(default_factory=set)
+    fields: dict[str, dict[str, Node | None]] = field(
+        default_factory=dict
+    )  # of data classes: name -> default, in order
     sources: dict[str, Node] = field(default_factory=dict)  # module-level name -> string with CUDA text
 
 
@@ -121,6 +124,26 @@ def arguments_of(call: Node) -> tuple[list[Node], dict[str, Node]]:
         elif child.type != "comment":
             positional.append(child)
     return positional, named
+
+
+def listed_fields(body: Node) -> dict[str, tuple[Node, Node | None]]:
+    """The fields of a data class, as its body lists them: name -> annotation and default."""
+    found: dict[str, tuple[Node, Node | None]] = {}
+    for statement in body.named_children:
+        node = statement.named_children[0] if statement.type == "expression_statement" else statement
+        name, kind = node.child_by_field_name("left"), node.child_by_field_name("type")
+        if node.type == "assignment" and name is not None and kind is not None and name.type == "identifier":
+            default = node.child_by_field_name("right")
+            if default is not None and called_name(default) == "field":
+                default = _made_by(arguments_of(default)[1])
+            found[text_of(name)] = (kind, default)
+    return found
+
+
+def _made_by(named: dict[str, Node]) -> Node | None:
+    """`field(default=x)`, `field(default_factory=lambda: x)`: x."""
+    factory = named.get("default_factory")
+    return factory.child_by_field_name("body") if factory is not None else named.get("default")
 
 
 def literal(node: Node | None) -> str:

@@ -12,8 +12,8 @@ from stitchcuda.analysis.program.cupy.kinds import MEMORY, arguments_of
 from stitchcuda.analysis.program.cupy.lowering import RETURNS
 from stitchcuda.analysis.program.ir import (
     ApiKind,
-    Assign,
     Binary,
+    Call,
     Cast,
     Const,
     Expr,
@@ -92,7 +92,10 @@ class Library(Kernels, ABC):
         if len(operands) == 1 and operands[0].type in ("list", "tuple") and self.kind(operands[0]).detail == "array":
             operands = list(operands[0].named_children)  # cupy.concatenate([a, b])
         roles = self.sources([*operands, *(v for k, v in named.items() if k != "out")])
-        flags = frozenset({"may-sync"}) if name.rsplit(".", 1)[-1] in table.DATA_SIZED else frozenset()
+        waits = name.rsplit(".", 1)[-1] in table.DATA_SIZED | table.SOLVERS or name.startswith(
+            "cupyx.scipy.sparse.linalg"
+        )
+        flags = frozenset({"may-sync"}) if waits else frozenset()
         if "out" in named:
             out = self.expr(named["out"])
             call = self.api(node, name, ApiKind.LIBRARY_CALL, [*roles, ("dst", out)], flags)
@@ -196,16 +199,18 @@ class Library(Kernels, ABC):
             if last == "frombuffer" and positional and self.kind(positional[0]).what == "pinned":
                 return self.expr(positional[0])
             if last == "copyto" and len(positional) == 2:
-                target = self.element(positional[0], self.expr(positional[0]))
-                return Assign(self.span(node), target, self.consume(positional[1]))
+                target = positional[0]
+                return self.write_elements(target, self.expr(target), self.consume(positional[1]))
             reads = [self.consume(a) for a in args if self.kind(a).what != "array"]
             if "out" in named:
-                target = self.element(named["out"], self.expr(named["out"]))
-                return Assign(self.span(node), target, self.opaque(node, name, reads))
+                target = named["out"]
+                return self.write_elements(target, self.expr(target), self.opaque(node, name, reads))
             if self.kind(node).what == "host":
                 made = New(self.span(node), TypeRef("char"), self.opaque(node, "size", reads))
                 return made
             return self.opaque(node, name, reads)
+        if name in table.CLOCKS:
+            return Call(self.span(node), Name(self.span(node), last), ())
         if root in table.HOST_MODULES:
             return self.opaque(node, name, [self.consume(a) for a in args])
         return self._unknown(node, Name(self.span(node), name), positional, named)

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable
 
 from stitchcuda.analysis.program.cupy.inference import Inference
-from stitchcuda.analysis.program.cupy.kinds import Scope, cuda_string, parameters_of
+from stitchcuda.analysis.program.cupy.kinds import UNKNOWN, FileKinds, Kind, Scope, cuda_string, parameters_of
 from stitchcuda.analysis.program.cupy.lowering import STATIC, type_of
 from stitchcuda.analysis.program.cupy.sources import cuda_text, lower_source
 from stitchcuda.analysis.program.cupy.statements import Statements
@@ -19,7 +19,7 @@ from stitchcuda.analysis.program.ir import (
     Record,
     TypeRef,
 )
-from stitchcuda.analysis.syntax.python import parse_python
+from stitchcuda.analysis.syntax.python import parse_python, text_of
 from tree_sitter import Node
 
 
@@ -127,6 +127,10 @@ def _stamp(inference: Inference) -> bytes:
     digest = hashlib.blake2b(digest_size=32)
     digest.update(repr([(s.name, s.params, sorted(s.kinds.items()), s.returns) for s in scopes]).encode())
     digest.update(repr((sorted(file.imports.items()), sorted(file.attributes.items()))).encode())
+    fields = [
+        [c, *((f, text_of(d) if d is not None else "") for f, d in names.items())] for c, names in file.fields.items()
+    ]
+    digest.update(repr(fields).encode())
     return digest.digest()
 
 
@@ -143,13 +147,20 @@ def _records(path: str, inference: Inference, functions: list[Function]) -> list
             (0, 0),
             tuple(
                 Declare((0, 0), attribute, type_of(kind))
-                for (owner, attribute), kind in file.attributes.items()
-                if owner == name and kind.what not in STATIC
+                for attribute, kind in _attributes(file, name)
+                if kind.what not in STATIC
             ),
             methods=tuple(f.uid for f in functions if f.record == name),
         )
         for name in sorted(file.classes)
     ]
+
+
+def _attributes(file: FileKinds, name: str) -> list[tuple[str, Kind]]:
+    """What instances of a class hold; of a data class in the order in which its constructor takes it."""
+    known = {attribute: kind for (owner, attribute), kind in file.attributes.items() if owner == name}
+    listed = {field: known.get(field, UNKNOWN) for field in file.fields.get(name, {})}
+    return list({**listed, **known}.items())
 
 
 def _problems(path: str, root: Node) -> list[Problem]:

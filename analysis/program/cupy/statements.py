@@ -178,7 +178,7 @@ class Statements(Lifetimes):
         if target.type in ("attribute", "subscript"):
             base = target.child_by_field_name("value")
             if target.type == "subscript" and base is not None and self.kind(base).what in ("pinned", "host"):
-                return [Evaluate(span, Assign(span, self.element(target, self.expr(target)), value))]
+                return [Evaluate(span, self.write_part(target, base, value))]
             place = self.expr(target)
             if isinstance(place, Member | Index):
                 return [Evaluate(span, Assign(span, place, value))]

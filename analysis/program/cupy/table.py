@@ -87,6 +87,11 @@ DATA_SIZED = frozenset(
     {"nonzero", "flatnonzero", "argwhere", "unique", "compress", "extract", "allclose", "array_equal", "bincount"}
 )
 
+# solvers, which look at their status on the host unless `cupyx.errstate` says otherwise
+SOLVERS = frozenset(
+    {"inv", "solve", "lstsq", "eigh", "eigvalsh", "svd", "qr", "cholesky", "slogdet", "det", "pinv", "matrix_rank"}
+)
+
 # methods of an array whose result shares its memory
 VIEWS = frozenset({"reshape", "ravel", "view", "transpose", "squeeze", "swapaxes", "T", "real", "imag", "flat"})
 # attributes of an array that say something about it
@@ -125,7 +130,19 @@ HOST_MODULES = frozenset(
         "datetime",
         "enum",
         "operator",
+        "timeit",
     ]
+)
+CLOCKS = frozenset(
+    {
+        "time.time",
+        "time.time_ns",
+        "time.perf_counter",
+        "time.perf_counter_ns",
+        "time.monotonic",
+        "time.monotonic_ns",
+        "timeit.default_timer",
+    }
 )
 HOST_BUILTINS = frozenset(
     [
@@ -233,3 +250,14 @@ SIZES = {
     "bool": 1,
 }
 DEFAULT_ELEMENT = "double"  # CuPy's default dtype is float64
+
+
+def makes_arrays(name: str) -> bool:
+    """A function of CuPy that computes on arrays, by its dotted name: `cupy.matmul`, `cupy.linalg.norm`."""
+    others = NEUTRAL | UPLOADS | DOWNLOADS | EMPTY | PINNED | KERNEL_MODULES | RAW_KERNELS | SNIPPET_KERNELS | FUSED
+    return (
+        name.startswith(ARRAY_MODULES)
+        and not name.startswith(("cupy.cuda.", "cupyx.profiler.", "cupyx.time.", "cupyx.jit."))
+        and name not in others
+        and name.rsplit(".", 1)[-1][:1].islower()
+    )
