@@ -12,6 +12,7 @@ from stitchcuda.analysis.program.device import known_calls as calls
 from stitchcuda.analysis.program.device.expressions import DeviceExpressions, arithmetic
 from stitchcuda.analysis.program.device.guards import either
 from stitchcuda.analysis.program.device.memory import DEPTH, Frame, Location
+from stitchcuda.analysis.program.device.pure import Pure
 from stitchcuda.analysis.program.device.values import (
     UNKNOWN,
     Place,
@@ -22,6 +23,17 @@ from stitchcuda.analysis.program.device.values import (
 
 
 class DeviceCalls(DeviceExpressions, ABC):
+    def __init__(self, program: ir.Program) -> None:
+        super().__init__(program)
+        self._pure = Pure(self._environment, self._may_mean, self._declared)
+
+    def _may_mean(self, name: str, count: int) -> list[ir.Function]:
+        """The functions that a call may mean, from whatever file it is made."""
+        found = [self.program.functions[uid] for uid in self._lookup(calls.bare(name))]
+        found = [f for f in found if f.body is not None and f.space != "host" and not f.record and _accepts(f, count)]
+        self.visited.update(f.uid for f in found)
+        return found or self._static_methods(name, count)
+
     def _call(self, node: ir.Call) -> Value:
         callee = node.callee
         if isinstance(callee, ir.Name):
@@ -193,7 +205,9 @@ class DeviceCalls(DeviceExpressions, ABC):
         return result or UNKNOWN
 
     def _inline(self, function: ir.Function, args: Sequence[ir.Expr], values: list[Value], this: Value) -> Value:
-        self.visited.add(function.uid)
+        self._reach(function)
+        if this == UNKNOWN and self._pure.makes_no_index(function) and _only_values(values):
+            return combine(values)
         for frame in self._frames:
             if frame.function.uid == function.uid:  # recursion: its first round showed the accesses
                 self._broken_off += 1
@@ -262,9 +276,11 @@ class DeviceCalls(DeviceExpressions, ABC):
 
 def _only_computes(function: ir.Function, values: list[Value]) -> bool:
     """It is given no memory, and nothing to call."""
-    if any(v.places or v.function is not None for v in values):
-        return False
-    return not any(p.type.reference for p in function.params)
+    return _only_values(values) and not any(p.type.reference for p in function.params)
+
+
+def _only_values(values: Sequence[Value]) -> bool:
+    return not any(v.places or v.function is not None for v in values)
 
 
 def _symbols(values: list[Value]) -> frozenset[str]:

@@ -32,7 +32,7 @@ class DeviceWalk(DeviceCalls):
         self, function: ir.Function, functors: Mapping[str, tuple[ir.Lambda, tuple[str, ...]]] | None = None
     ) -> None:
         """`functors`: lambdas by the parameter that receives them, with the names that they captured."""
-        self.visited.add(function.uid)
+        self._reach(function)
         scope: dict[str, int | tuple[Location, ...]] = {}
         for param in function.params:
             value = self._parameter(param)
@@ -206,6 +206,7 @@ class DeviceWalk(DeviceCalls):
         if node.target is not None:
             self._declare(replace(node.target, init=None))
         heads = self._loop_heads(node)
+        born = len(self._cells)
         test = UNKNOWN
         touched: list[Touch] = []
         left = ""
@@ -221,6 +222,7 @@ class DeviceWalk(DeviceCalls):
                 self._value(node.step)
             touched.extend(self.touches)
             self.touches = outer
+            self._forget_round(born)
             self._store = _join_stores(before, self._store)
             if _same_places(before, self._store):
                 break
@@ -233,6 +235,26 @@ class DeviceWalk(DeviceCalls):
         self._frames[-1].scopes.pop()
         self._bounds = bounds
         return "?function" if "function" in left else ""
+
+    def _forget_round(self, born: int) -> None:
+        """The variables that a round of a loop declared are gone: the next has its own. Members of what was there before
+        stay, and what a pointer leads to that does."""
+        store = self._store
+        left: set[int] = set()
+        for owner, members in self._fields.items():  # an owner is older than its members
+            if owner < born or owner in left:
+                left.update(members.values())
+        waiting = [v for cell, v in store.items() if (cell < born or cell in left) and v.places]
+        while waiting:
+            for place in waiting.pop().places:
+                if place.local and (cell := int(place.root[2:])) >= born and cell not in left:
+                    left.add(cell)
+                    left.update(self._fields.get(cell, {}).values())
+                    if (held := store.get(cell)) is not None and held.places:
+                        waiting.append(held)
+        for cell in [c for c in store if c >= born and c not in left]:
+            del store[cell]
+            self._fields.pop(cell, None)
 
     def _loop_heads(self, node: ir.Loop) -> dict[int, Value]:
         """What the variables that a loop changes hold at the start of any round. An integer becomes a symbol of its own:

@@ -10,6 +10,7 @@ from stitchcuda.analysis.order.timeline import Certainty, Mode, Shape
 from stitchcuda.analysis.program.cuda import lower_module
 from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
 from stitchcuda.analysis.program.ir import Program, Record
+from stitchcuda.analysis.program.link import link
 
 
 def effects_of(text: str, kernel: str = "k") -> KernelEffects:
@@ -335,3 +336,37 @@ def test_deep_code_ends_with_an_honest_answer() -> None:
     )
     assert effects.calls_unknown
     assert {m for e in effects.of("y") for m in e.modes} == {Mode.READ, Mode.WRITE}
+
+
+def test_overloads_that_call_their_own_name_are_not_walked_in_all_combinations() -> None:
+    names = ("float", "int", "float2", "int2", "uint2", "float3", "int3", "uint3", "float4", "int4", "uint4")
+    least = "".join(
+        f"inline __device__ {t} least({t} a, {t} b) {{ return make_{t}(least(a.x, b.x), least(a.y, b.y)); }}\n"
+        for t in names
+    )
+    effects = effects_of(
+        f"{least}__global__ void k(const float4* x, float4* y, int n) {{"
+        f" {INDEX} if (i < n) y[i] = least(least(x[i], x[i]), least(x[i], x[i])); }}"
+    )
+    assert shown(effects) == ["x r must thread float4 [0, n)", "y w must thread float4 [0, n)"]
+    assert not effects.calls_unknown
+
+
+def test_a_function_that_touches_memory_is_walked_whatever_it_returns() -> None:
+    counted = "__device__ int calls;\n__device__ float f(float a) { calls = 1; return a; }\n"
+    effects = effects_of(f"{counted}__global__ void k(float* y) {{ y[threadIdx.x] = f(1.f); }}")
+    assert "@calls w" in shown(effects)
+    printing = '__device__ float f(float a) { printf("%f", a); return a; }\n'
+    assert effects_of(f"{printing}__global__ void k(float* y) {{ y[0] = f(1.f); }}").prints
+    outside = "__device__ float g(float a);\n__device__ float f(float a) { return g(a); }\n"
+    program = link([lower_module("a.cu", f"{outside}__global__ void k(float* y) {{ y[0] = f(1.f); }}".encode())])
+    assert kernel_effects(program, program.by_name["k"][0]).supplied
+
+
+def test_nested_loops_with_pointers_of_their_own_are_walked_to_the_end() -> None:
+    depth = 7
+    heads = "".join(f"for (int i{k} = 0; i{k} < n; ++i{k}) {{ float* p{k} = y + i{k}; " for k in range(depth))
+    body = " ".join(f"p{k}[i{depth - 1}] = {k};" for k in range(depth))
+    effects = effects_of(f"__global__ void k(float* y, int n) {{ {heads}{body}{'}' * depth} }}")
+    assert [m for e in effects.of("y") for m in e.modes] == [Mode.WRITE]
+    assert not effects.calls_unknown
