@@ -16,7 +16,7 @@ import os
 import re
 import stat
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from stitchcuda.gpu_validate.version import Version
 
 SCHEMA = 1
 INVENTION = "invention.json"
+TRACE = "trace.json"
 _NAME = re.compile(r"\d{8}-\d{6}-\d{6}")
 _DIGEST = re.compile(r"[0-9a-f]{16,64}")  # they name files
 
@@ -129,6 +130,10 @@ class Run:
             write_whole(_text_file(self.folder, text_digest(base[path])), base[path])
         self.write("units.json", {"units": [unit_json.unit_to_json(u) for u in units]})
 
+    def trace(self, trace: Mapping[str, Any]) -> None:
+        """How the original ran, as `gpu_validate/trace/store.py` writes it."""
+        write_whole(self.folder / TRACE, json.dumps(trace, separators=(",", ":")).encode())
+
     def texts(self, texts: Mapping[str, bytes]) -> None:
         """Original texts beside those of edited files: what a model was told is made again from them."""
         for content in texts.values():
@@ -225,6 +230,18 @@ def find(name: str | None, folder: Path | None = None) -> Record:
         which = f"several runs fit: {', '.join(fitting)}" if fitting else f"no run of that name in {folder}"
         raise JournalError(f"{name}: {which}; `stitchcuda runs list` shows them")
     return read(folder / fitting[0])
+
+
+def folders_about(root: Path, folder: Path | None = None) -> Iterator[Path]:
+    """The folders of the runs about the program at `root`, the newest first."""
+    folder = folder or runs_folder()
+    for name in reversed(_names(folder)):
+        try:
+            head = _load(folder / name, "run.json") or {}
+        except (OSError, ValueError, RecursionError):
+            continue
+        if head.get("root") == str(root.absolute()):
+            yield folder / name
 
 
 def read_all(folder: Path | None = None) -> tuple[tuple[Record, ...], tuple[str, ...]]:

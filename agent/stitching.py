@@ -27,9 +27,12 @@ from stitchcuda.agent.restricting import restricted
 from stitchcuda.agent.result_json import result_to_json
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract, contract_to_json
+from stitchcuda.gpu_validate.trace.store import to_json as trace_to_json
 from stitchcuda.gpu_validate.verdict import Verdict
 from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
+
+MOST_TRACED = 200_000  # calls and operations of a trace that is kept: some 30 MB
 
 
 class CannotStart(Exception):
@@ -192,6 +195,9 @@ def _improved(
         )
         parts = with_model(parts, request.asking, around, rules=request.rules, asked=asked)
     result = loop.stitch(baseline, request.contract, parts)
+    trace = result.baseline.trace
+    if trace is not None and len(trace.calls) + len(trace.ops) <= MOST_TRACED:
+        run.trace(trace_to_json(trace))
     blueprint = machinery.blueprint(result)
     reference = None
     if request.reference is not None and result.best is not None and result.best.verdict.speedup:

@@ -1,10 +1,14 @@
-"""The program of one file among those that were analysed together: each `main` is a program of its own. For the execution graph."""
+"""What a graph is about: the program of one file among those that were analysed together (each `main` is a program of its own), or one
+function."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from stitchcuda.analysis.index import Analysis
+from stitchcuda.analysis.order.execute import execute_entry
+from stitchcuda.analysis.order.timeline import Timeline
 
 
 def mains_of(analysis: Analysis) -> tuple[str, ...]:
@@ -37,3 +41,24 @@ def own_program(analysis: Analysis, path: str) -> tuple[Analysis, str]:
     elsewhere = set(paths) - {own} - ran
     findings = tuple(f for f in analysis.findings if f.site.path not in elsewhere)
     return replace(analysis, timelines=timelines, findings=findings), own
+
+
+def timelines_of(analysis: Analysis, function: str | None) -> Sequence[Timeline]:
+    """The Timelines of the entries that reach a function (its name, qualified or not); of one that no entry reaches, those that start at
+    it. Empty when there is none with a body. All without a function."""
+    if not function:
+        return analysis.timelines
+    named = [
+        f.uid
+        for f in analysis.program.functions.values()
+        if f.body is not None and function in (f.name, f.qualified, f.uid)
+    ]
+    reached = [t for t in analysis.timelines if not t.functions.isdisjoint(named)]
+    if reached:
+        return reached
+    return [execute_entry(analysis.program, uid, sources=analysis.sources) for uid in named]
+
+
+def unknown_function(function: str, paths: str) -> str:
+    """What is told of a function that `timelines_of` does not know."""
+    return f"no function {function!r} with a body in {paths}"

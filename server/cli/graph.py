@@ -7,8 +7,10 @@ import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from stitchcuda.analysis.graph.build import GraphBuilder
+from stitchcuda.analysis.graph.measured_text import measured_to_text
 from stitchcuda.analysis.graph.model import ExecutionGraph
 from stitchcuda.analysis.graph.to_dot import to_dot
 from stitchcuda.analysis.graph.to_json import to_json
@@ -16,13 +18,15 @@ from stitchcuda.analysis.graph.to_mermaid import to_mermaid
 from stitchcuda.analysis.graph.to_svg import to_svg
 from stitchcuda.analysis.graph.to_text import to_text
 from stitchcuda.analysis.index import Analysis, Index
-from stitchcuda.analysis.order.execute import execute_entry
-from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.server import traced
 from stitchcuda.server.cli import inputs, programs
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.writing import replace_file
-from stitchcuda.server.own_program import mains_of, own_program
+from stitchcuda.server.own_program import mains_of, own_program, timelines_of, unknown_function
+
+if TYPE_CHECKING:
+    from stitchcuda.server.cli import graph_page
 
 _FORMS = {"text": to_text, "mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
 
@@ -32,8 +36,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--function", metavar="F", help="only what runs inside this function (its name, or qualified)")
     parser.add_argument("--format", choices=("text", "json", "mermaid", "dot", "svg", "html"), default="text")
     parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of printing it")
+    parser.add_argument(
+        "--trace", metavar="FILE", help="a run of the program, from stitchcuda trace --format json (text and html)"
+    )
     page = parser.add_argument_group("the page (--format html)")
-    page.add_argument("--trace", metavar="FILE", help="a run of the program, from stitchcuda trace --format json")
     page.add_argument("--before", metavar="PATH", help="a version to compare with: a file or directory")
     page.add_argument("--before-trace", metavar="FILE", help="a run of that version")
     page.add_argument(
@@ -65,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     builder = GraphBuilder()
     known = False
     for analysis in read.analyses:
-        timelines = _timelines(analysis, arguments.function)
+        timelines = timelines_of(analysis, arguments.function)
         known = known or bool(timelines)
         builder.add_program(timelines, analysis.program, analysis.sources, arguments.function)
     _must_be_known(known, arguments)
@@ -75,7 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.format == "json":
         _write(_json(graph, read.problems), arguments.output)
     else:
-        _write(_FORMS[arguments.format](graph), arguments.output)
+        text = _FORMS[arguments.format](graph)
+        _write(f"{text}\n{_measured(read, arguments)}" if arguments.trace is not None else text, arguments.output)
         _tell(read.problems)
     return 2 if read.unusable else 0
 
@@ -83,9 +90,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(arguments: argparse.Namespace) -> None:
     """Raises CannotRun for options that do not fit together."""
     if arguments.format != "html":
-        for name in ("trace", "before", "before_trace", "run"):
+        for name in ("before", "before_trace", "run"):
             if getattr(arguments, name) is not None:
                 raise CannotRun(f"--{name.replace('_', '-')} needs --format html")
+        if arguments.trace is not None and arguments.format != "text":
+            raise CannotRun("--trace needs --format html or text")
     if (arguments.run is None) == (not arguments.paths):
         raise CannotRun(
             "a PATH is needed" if arguments.run is None else "--run takes no PATH: the run knows its program"
@@ -117,24 +126,9 @@ def _read(paths: Sequence[str]) -> _Read:
     return _Read(tuple(analyses), tuple(dict.fromkeys(problems)), unusable)
 
 
-def _timelines(analysis: Analysis, function: str | None) -> Sequence[Timeline]:
-    """The Timelines of the entries; for a function that no entry reaches, one that starts at it."""
-    if function is None:
-        return analysis.timelines
-    named = [
-        f.uid
-        for f in analysis.program.functions.values()
-        if f.body is not None and function in (f.name, f.qualified, f.uid)
-    ]
-    reached = [t for t in analysis.timelines if not t.functions.isdisjoint(named)]
-    if reached:
-        return reached
-    return [execute_entry(analysis.program, uid, sources=analysis.sources) for uid in named]
-
-
 def _must_be_known(known: bool, arguments: argparse.Namespace) -> None:
     if arguments.function is not None and not known:
-        raise CannotRun(f"no function {arguments.function!r} with a body in {' '.join(arguments.paths)}")
+        raise CannotRun(unknown_function(arguments.function, " ".join(arguments.paths)))
 
 
 def _must_be_one(read: _Read, paths: Sequence[str]) -> None:
@@ -153,26 +147,42 @@ def _page(read: _Read, arguments: argparse.Namespace) -> int:
     """The page holds the whole program, so that every function can be chosen in it."""
     from stitchcuda.server.cli import graph_page
 
-    def collected(version: _Read) -> graph_page.Programs:
-        made = graph_page.Collected()
-        for analysis in version.analyses:
-            asked = _timelines(analysis, arguments.function)
-            beside = [t for t in asked if t not in analysis.timelines]
-            made.add(analysis, [*analysis.timelines, *beside], whole=not beside)
-        return made.programs(version.problems)
-
-    _must_be_known(any(_timelines(a, arguments.function) for a in read.analyses), arguments)
+    _must_be_known(any(timelines_of(a, arguments.function) for a in read.analyses), arguments)
     _must_be_one(read, arguments.paths)
     before = _read([arguments.before]) if arguments.before is not None else None
     if before is not None:
         _must_be_one(before, [arguments.before])
     paths = [*arguments.paths, *([arguments.before] if before is not None else [])]
-    other = collected(before) if before is not None else None
-    shown = graph_page.shown_in(paths)
-    _write(graph_page.page(collected(read), arguments, other, " ".join(arguments.paths), shown), arguments.output)
+    other = _collected(before, arguments.function) if before is not None else None
+    shown = graph_page.shown_in([".", *paths])
+    _write(
+        graph_page.page(_collected(read, arguments.function), arguments, other, " ".join(arguments.paths), shown),
+        arguments.output,
+    )
     problems = (*read.problems, *(before.problems if before is not None else ()))
     _tell(tuple(dict.fromkeys(problems)))
     return 2 if read.unusable or (before is not None and before.unusable) else 0
+
+
+def _collected(version: _Read, function: str | None) -> graph_page.Programs:
+    """The graph of whole programs, and beside them of a function that they do not reach."""
+    from stitchcuda.server.cli import graph_page
+
+    made = graph_page.Collected()
+    for analysis in version.analyses:
+        asked = timelines_of(analysis, function)
+        beside = [t for t in asked if t not in analysis.timelines]
+        made.add(analysis, [*analysis.timelines, *beside], whole=not beside)
+    return made.programs(version.problems)
+
+
+def _measured(read: _Read, arguments: argparse.Namespace) -> str:
+    """The run of the trace in text."""
+    from stitchcuda.server.cli import graph_page
+
+    found = _collected(read, None)
+    run = graph_page.measured_run(found, arguments.trace)
+    return measured_to_text(run, found.graph, arguments.function or "")
 
 
 def _page_of_run(arguments: argparse.Namespace) -> int:
@@ -181,6 +191,11 @@ def _page_of_run(arguments: argparse.Namespace) -> int:
     with graph_page.versions_of(arguments.run) as (after, before, record, shown):
         if before is None:
             print(f"{record.folder}: note: the run has no better version: the original is shown", file=sys.stderr)
+        kept = traced.kept(record.folder)
+        if kept is not None and before is None and arguments.trace is None:
+            arguments.trace = str(kept)
+        elif kept is not None and before is not None and arguments.before_trace is None:
+            arguments.before_trace = str(kept)
         text = graph_page.page(after, arguments, before, str(record.root), shown)
     _write(text, arguments.output)
     return 0

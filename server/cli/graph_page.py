@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from stitchcuda.agent import journal, versions
 from stitchcuda.agent.journal import JournalError, Record
-from stitchcuda.agent.measured import measured, nodes_of_calls
 from stitchcuda.agent.versions import UnitError
 from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.graph.build import GraphBuilder
@@ -25,12 +23,12 @@ from stitchcuda.analysis.index import Analysis
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.gpu_validate.analysed import analyse
-from stitchcuda.gpu_validate.trace.model import Trace
-from stitchcuda.gpu_validate.trace.store import BadTrace, from_json
 from stitchcuda.gpu_validate.version import Version
+from stitchcuda.server import traced
 from stitchcuda.server.check_files import CheckFiles
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.selection import selection
+from stitchcuda.server.not_shown import NotShown
 
 Shown = Callable[[Finding], str | None]
 
@@ -77,12 +75,14 @@ def page(after: Programs, arguments: argparse.Namespace, before: Programs | None
     return to_html(side, before=other, title=title, function=arguments.function or "")
 
 
-def shown_in(paths: Sequence[str]) -> Shown:
-    """The findings that `check` would tell, by what stitchcuda.toml says."""
-    chosen = selection(None, None, "likely", CheckFiles([".", *paths]))
+def shown_in(paths: Sequence[str], folder: Path | None = None) -> Shown:
+    """The findings that `check` would tell, by what stitchcuda.toml says. `folder` is where the paths of the analysis count from; None:
+    from the working directory."""
+    chosen = selection(None, None, "likely", CheckFiles(paths))
 
     def shown(finding: Finding) -> str | None:
-        return chosen.severity_of(finding.site.path, finding.code, finding.severity.value, finding.confidence.value)
+        path = finding.site.path if folder is None else str(folder / finding.site.path)
+        return chosen.severity_of(path, finding.code, finding.severity.value, finding.confidence.value)
 
     return shown
 
@@ -91,35 +91,20 @@ def _side(programs: Programs, trace: str | None, shown: Shown) -> Side:
     found: dict[Hazard, None] = {}
     for part in programs.parts:
         found.update(dict.fromkeys(hazards(programs.graph, part.analysis, shown)))
-    run = _measured(programs, trace) if trace else None
+    run = measured_run(programs, trace) if trace else None
     return Side(programs.graph, tuple(found), run, programs.problems)
 
 
-def _measured(programs: Programs, path: str) -> Measured:
-    trace = _trace(path)
-    nodes = programs.graph.nodes
-    maps = [
-        nodes_of_calls(part.analysis, trace, nodes[part.first : part.first + part.count])
-        for part in programs.parts
-        if part.whole
-    ]
-    best = max(maps, key=len, default={})
-    run = measured(trace, nodes, best)
-    if nodes and not best:
-        note = "no call of the trace stands where the graph has one: is it of another program, or of other sources?"
-        print(f"{path}: note: {note}", file=sys.stderr)
-        run = replace(run, notes=(*run.notes, note))
-    return run
-
-
-def _trace(path: str) -> Trace:
+def measured_run(programs: Programs, path: str) -> Measured:
     try:
-        return from_json(json.loads(Path(path).read_bytes()))
-    except OSError as error:
-        raise CannotRun(f"{path}: cannot be read ({error.strerror})") from None
-    except (ValueError, RecursionError) as error:
-        why = str(error) if isinstance(error, BadTrace) else "it is not JSON"
-        raise CannotRun(f"{path}: {why}; make it with: stitchcuda trace --format json -o FILE -- COMMAND") from None
+        trace = traced.read(path)
+    except NotShown as error:
+        raise CannotRun(str(error)) from None
+    parts = ((part.analysis, part.first, part.count) for part in programs.parts if part.whole)
+    run = traced.told_on(trace, programs.graph.nodes, parts)
+    if traced.ELSEWHERE in run.notes:
+        print(f"{path}: note: {traced.ELSEWHERE}", file=sys.stderr)
+    return run
 
 
 # ------------------------------------------------------------------------------------------------------------- of a run
@@ -137,7 +122,12 @@ def versions_of(name: str) -> Iterator[tuple[Programs, Programs | None, Record, 
                 after = _programs(
                     original.with_texts(versions.compose(dict(original.texts), record.units, record.best))
                 )
-            yield after or before, before if after is not None else None, record, _shown_below(original.folder)
+            yield (
+                after or before,
+                before if after is not None else None,
+                record,
+                shown_in([str(original.folder)], original.folder),
+            )
     except (JournalError, UnitError) as error:
         raise CannotRun(str(error)) from None
 
@@ -169,14 +159,3 @@ def _programs(version: Version) -> Programs:
         raise CannotRun(f"{version.root}: cannot be read ({error.strerror})") from None
     collected.add(analysis, analysis.timelines, whole=True)
     return collected.programs(analysis.problems)
-
-
-def _shown_below(folder: Path) -> Shown:
-    """For analyses whose paths are relative to a folder."""
-    chosen = selection(None, None, "likely", CheckFiles([str(folder)]))
-
-    def shown(finding: Finding) -> str | None:
-        path = str(folder / finding.site.path)
-        return chosen.severity_of(path, finding.code, finding.severity.value, finding.confidence.value)
-
-    return shown

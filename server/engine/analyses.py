@@ -356,12 +356,14 @@ class Analyses:
         """The newest launches and functions of a document, with the revision they hold for."""
         return self._outlines.get(document.path)
 
-    async def graph_text(self, path: str, function: str, form: str) -> str:
+    async def graph_text(self, path: str, function: str, form: str, trace: str = "") -> str:
         document = self._documents.at(path)
         if document is not None and not self.is_current(document):
             self._send_texts()
             self._send(Check(path))
-        got: GraphAnswer = await self._answer(lambda number: GraphText(number, path, function, form))
+        got: GraphAnswer = await self._answer(lambda number: GraphText(number, path, function, form, trace))
+        if got.refused:
+            raise EngineUnavailable(got.refused)
         return got.text
 
     async def fix_all(self, path: str, settings: Settings) -> FixAnswer:

@@ -76,6 +76,7 @@ class GraphText:
     path: str
     function: str
     format: str
+    trace: str = ""  # the file of a measured run, for `text` and `html`
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +127,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class GraphAnswer:
+    """`refused` is why there is none, in words for the user."""
+
     id: int
     text: str
     error: str = ""
+    refused: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -332,23 +332,27 @@ class AnalysisProcess:
             self._send(Outline(same, facts))
 
     def _graph(self, request: GraphText) -> None:
-        from stitchcuda.server.engine.graph_page import graph_page
-        from stitchcuda.server.engine.placing import graph_text
-        from stitchcuda.server.own_program import own_program
+        from stitchcuda.server.engine.graph_page import graph_of
+        from stitchcuda.server.not_shown import NotShown
 
         try:
             program = self._programs_with(request.path)[0]
-            if program.analysis is None:
-                self._load_with_includes(program, request.path)
+            if program.analysis is None or not program.complete:  # half a program has another graph
+                self._load_all(program, request.path)
                 program.analysis = program.index.analyse(None)
-            analysis, main = own_program(program.analysis, request.path)
-            if request.format == "html":
-                text = graph_page(analysis, request.path, request.function, main)
-            else:
-                text = graph_text(analysis, request.function, request.format)
+            text = graph_of(program.analysis, request.path, request.function, request.format, request.trace)
             self._send(GraphAnswer(request.id, text))
+        except NotShown as error:
+            self._send(GraphAnswer(request.id, "", refused=str(error)))
         except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
             self._send(GraphAnswer(request.id, "", where(error)))
+
+    def _load_all(self, program: Program, path: str) -> None:
+        self._load_with_includes(program, path)
+        self._list_siblings(program)
+        while program.waiting:
+            self._load_with_includes(program, program.waiting.pop(0))
+            program.waiting += self._libraries(program)
 
     def _fix_all(self, request: FixAll) -> None:
         from stitchcuda.server.engine.fixing import fix_all
@@ -362,11 +366,7 @@ class AnalysisProcess:
 
         try:
             program = self._programs_with(path)[0]
-            self._load_with_includes(program, path)
-            self._list_siblings(program)
-            while program.waiting:  # whether a fix is safe is a question about the whole program
-                self._load_with_includes(program, program.waiting.pop(0))
-                program.waiting += self._libraries(program)
+            self._load_all(program, path)  # whether a fix is safe is a question about the whole program
             texts = {name: text for name in program.loaded if (text := self._read(name)) is not None}
             self._send(FixAnswer(number, revision, fix_all(program.index, texts, path, request.settings, check)))
         except Superseded:

@@ -12,31 +12,51 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
 from stitchcuda.server.engine.analyses import EngineUnavailable
+from stitchcuda.server.features import program_jobs
 from stitchcuda.server.features.code_action import why_not_run
+from stitchcuda.server.not_shown import NotShown
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
 
 FORMATS = ("text", "mermaid", "json", "dot", "svg", "html")
 _ENDINGS = ("json", "dot", "svg", "html")
+_MEASURED = ("text", "html")
 
 
 async def graph_text(ls: StitchServer, *arguments: Any) -> str | None:
-    """`[uri, function = "", format = "text", show = false]` -> the graph; None when the file has no device work.
-    `show` also opens it in the editor."""
-    uri, function, form, show = (*arguments, *("", "", "text", False)[len(arguments) :])[:4]
-    if not isinstance(uri, str) or not isinstance(function, str) or form not in FORMATS:
-        raise JsonRpcInvalidParams(message=f"stitchcuda.graphText takes uri, function and one of {', '.join(FORMATS)}")
+    """`[uri, function = "", format = "text", show = false, trace = ""]` -> the graph; None when the file has no device work.
+    `show` also opens it in the editor. `trace` is the file of a measured run to show on it, or `run`."""
+    uri, function, form, show, trace = (*arguments, *("", "", "text", False, "")[len(arguments) :])[:5]
+    if not isinstance(uri, str) or not isinstance(function, str) or form not in FORMATS or not isinstance(trace, str):
+        raise JsonRpcInvalidParams(
+            message=f"stitchcuda.graphText takes uri, function, one of {', '.join(FORMATS)}, whether to show it, and a trace"
+        )
+    if trace and form not in _MEASURED:
+        raise JsonRpcInvalidParams(message=f"a trace is shown as {' or '.join(_MEASURED)} only")
     document = ls.documents.get(uri)
     if document is None or not ls.is_relevant(document):
         return None
     try:
-        text = await ls.analyses.graph_text(document.path, function, form)
-    except EngineUnavailable as error:
+        if trace:
+            trace = await asyncio.to_thread(_trace_of, program_jobs.program_of(ls, document), trace)
+        text = await ls.analyses.graph_text(document.path, function, form, trace)
+    except (EngineUnavailable, NotShown) as error:
         raise JsonRpcException(code=int(t.LSPErrorCodes.RequestFailed), message=str(error)) from error
     if text and show is True:
         await _show(ls, text, function, form)
     return text or None
+
+
+def _trace_of(program: Path, trace: str) -> str:
+    """The file of a measured run: that of the newest run of *Stitch*, or one that is named, from the program's folder; else the name of
+    a run. Raises NotShown."""
+    from stitchcuda.server import traced  # slow to import, and seldom needed
+
+    if trace == traced.NEWEST:
+        return str(traced.newest(program))
+    file = (program if program.is_dir() else program.parent) / trace
+    return str(file) if file.exists() else trace
 
 
 async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:

@@ -17,6 +17,7 @@ from stitchcuda.agent.units import Obligation, TextEdit
 from stitchcuda.analysis.index import Analysis, Index
 from stitchcuda.analysis.proof.model import Declared, May
 from stitchcuda.gpu_validate.hub import BaselineMeasured
+from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import GATES, GateResult, GateState, Interval, Verdict, decide
 from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
@@ -51,6 +52,7 @@ class MadeUp:
     untested: tuple[str, ...] = ()
     keep: bytes = b""
     problem: str = ""
+    trace: Trace | None = None
     pattern: bytes = rb"wait\(\);"
     judged: list[Version] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
@@ -74,7 +76,7 @@ class MadeUp:
 
         class Hub:
             def measure(self) -> BaselineMeasured:
-                return BaselineMeasured(made.problem)
+                return BaselineMeasured(made.problem, trace=made.trace)
 
             def judge(self, candidate: Version, declared: Declared) -> Verdict:
                 tell("G2 build: building the version")

@@ -150,10 +150,43 @@ def test_a_kept_run_is_its_original_and_its_best_version(
     assert "no run of that name" in capsys.readouterr().err
 
 
+def test_the_run_that_a_kept_run_measured_is_shown_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "stitchcuda" / "runs" / "20261130-211218-000001"
+    shutil.copytree(RUN, kept)
+    shutil.copy(TRACES / "vit.json", kept / "trace.json")
+    before, after = page("--run", output=tmp_path / "a.html")["sides"]
+    assert before["measured"] is not None and after["measured"] is None, "of the best version no trace is kept"
+    shutil.copy(TRACES / "spin.json", kept / "trace.json")
+    assert main(["graph", "--format", "html", "--run", "-o", str(tmp_path / "b.html")]) == 2
+    assert "trace.json: not a trace" in capsys.readouterr().err
+    before, _ = page("--run", "--before-trace", str(TRACES / "vit.json"), output=tmp_path / "c.html")["sides"]
+    assert before["measured"] is not None
+
+
+def test_a_trace_in_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    program, trace = str(TRACES / "programs" / "streams.cu"), str(TRACES / "streams.json")
+    assert main(["graph", program]) == 0
+    order = capsys.readouterr().out
+    assert main(["graph", program, "--trace", trace]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith(order + "\nMeasured on NVIDIA H200 (")
+    assert "`add` on stream second (streams.cu:51)" in told
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = tmp_path / "stitchcuda" / "runs" / "20261130-211218-000001"
+    shutil.copytree(RUN, kept)
+    shutil.copy(trace, kept / "trace.json")
+    assert main(["graph", program, "--trace", kept.name]) == 0
+    assert capsys.readouterr().out == told
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
-        (["examples/vit", "--trace", "x"], "--trace needs --format html"),
+        (["examples/vit", "--format", "svg", "--trace", "x"], "--trace needs --format html or text"),
+        (["tests/fixtures/traces/programs/reuse.cu", "--trace", "nowhere.json"], "nowhere.json: cannot be read"),
         (["examples/vit", "--before", "x"], "--before needs --format html"),
         (["--run"], "--run needs --format html"),
         (["--format", "html"], "a PATH is needed"),

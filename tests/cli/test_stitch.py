@@ -9,7 +9,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from stitchcuda.agent import journal
+from stitchcuda.agent import journal, stitching
+from stitchcuda.gpu_validate.trace.model import Call, DeviceOp, Trace
+from stitchcuda.gpu_validate.trace.store import from_json
 from stitchcuda.server.cli import stitch
 from stitchcuda.server.cli.dispatch import main
 
@@ -54,6 +56,22 @@ def test_json_says_everything_and_nothing_is_written(made: MadeUp, capsys: pytes
     assert record.result is not None and record.result["outcome"] == "improved"
     assert record.best == (unit["id"],) and not any(r.differing for r in journal.replay(record))
     assert record.files == {"a.cu": journal.text_digest(TEXT.encode())}
+
+
+def test_how_the_original_ran_is_kept_unless_it_is_too_much(
+    made: MadeUp, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made.trace = Trace(
+        "full", 0, 5, 90, (Call(0, "cudaDeviceSynchronize", 10, 20),), (DeviceOp("kernel", 12, 18, name="k"),)
+    )
+    assert main(["stitch", "p", "--progress", "none"]) == 0
+    kept = journal.find(None).folder / "trace.json"
+    assert from_json(json.loads(kept.read_bytes())) == made.trace
+    capsys.readouterr()
+    assert main(["graph", "p/a.cu", "--trace", kept.parent.name]) == 0
+    monkeypatch.setattr(stitching, "MOST_TRACED", 1)
+    assert main(["stitch", "p", "--progress", "none"]) == 0
+    assert not (journal.find(None).folder / "trace.json").exists()
 
 
 def test_the_page_shows_verdict_units_refusals_and_the_change(made: MadeUp, capsys: pytest.CaptureFixture[str]) -> None:
