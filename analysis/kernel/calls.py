@@ -66,6 +66,8 @@ class Calls(GroupCalls, ABC):
         this = self.frame.function.record
         plain = [f for f in usable if not f.record or f.record == this or owner and bare(f.record) == owner]
         plain = [f for f in plain if _accepts(f, count)]
+        if name.startswith("::"):  # `::min` is CUDA's own, whatever namespaces have one
+            plain = [f for f in plain if f.qualified.rpartition("::")[0] == name.rpartition("::")[0].removeprefix("::")]
         path = self.frame.function.path
         here = [f for f in plain if f.path == path]
         if here:

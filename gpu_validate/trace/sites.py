@@ -146,7 +146,16 @@ def _anchored(path: str, line: int, api: str, kernel: str) -> int:
     while last < min(len(lines), line + NEAR) and not _ENDS_STATEMENT.search(lines[last - 1]):
         last += 1
     named = [candidate for candidate in range(first, last + 1) if token.search(lines[candidate - 1])]
+    if not named and name and _defines(lines[first - 1 : last], name):
+        # the stub of a static kernel is put into its caller, with the line of the kernel
+        named = [number for number, text in enumerate(lines, 1) if token.search(text)]
+        return named[0] if len(named) == 1 else line
     return min(named, key=lambda candidate: abs(candidate - line), default=line)
+
+
+def _defines(statement: Sequence[str], kernel: str) -> bool:
+    text = " ".join(statement)
+    return "__global__" in text and re.search(rf"\b{re.escape(kernel)}\s*\(", text) is not None
 
 
 @cache

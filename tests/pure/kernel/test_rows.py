@@ -74,7 +74,7 @@ def test_d1_the_halves_of_a_tree_are_disjoint() -> None:
     assert shown(kernel(text.replace("    __syncthreads();\n  }", "  }"))) == ["missing-syncthreads"]
 
 
-def test_d1_what_is_loaded_is_an_index_into_the_part_of_its_own_pointer() -> None:
+def test_what_is_loaded_is_an_index_into_the_part_of_its_own_pointer() -> None:
     text = """__global__ void k(unsigned* a, unsigned* b) {
   extern __shared__ unsigned s[];
   unsigned* codes = s;
@@ -271,7 +271,7 @@ def test_d5_the_grid_meets_in_cooperative_launches_only() -> None:
     assert shown(text.replace("{}", "1 << 20")) == ["invalid-grid-sync"]
 
 
-def test_d6_a_constant_that_another_platform_has_on_the_device_is_a_constant() -> None:
+def test_a_constant_that_another_platform_has_on_the_device_is_a_constant() -> None:
     text = """#ifdef OTHER
 constexpr __device__ int kWarp = other::width();
 #else
@@ -291,7 +291,7 @@ void run(const int* a, int* b, int n) { k<<<1, 128>>>(a, b, n); }
     assert shown(text.replace("n / kWarp * kWarp", "in[i]")) == ["bad-warp-mask"]
 
 
-def test_d6_lanes_of_groups_whose_width_is_not_known_may_leave_together() -> None:
+def test_lanes_of_groups_whose_width_is_not_known_may_leave_together() -> None:
     text = """template <class T> __global__ void k(const int* in, int* out) {
   int lane = threadIdx.x % T::width;
   int c = 0;
@@ -301,3 +301,20 @@ def test_d6_lanes_of_groups_whose_width_is_not_known_may_leave_together() -> Non
 """
     assert shown(text) == []
     assert shown(text.replace("i < T::columns", "i < in[i]")) == ["bad-warp-mask"]
+
+
+def test_a_name_that_begins_with_colons_is_not_one_of_a_namespace() -> None:
+    text = """namespace mine { template <class A, class B> __device__ A min(A a, B b) { return pick<A>(a, b); } }
+__global__ void k(float* a, int n) {
+  __shared__ float s[128];
+  int end = ::min(64, n);
+  for (int i = 0; i < end; ++i) {
+    __syncthreads();
+    s[threadIdx.x] = a[i];
+    __syncthreads();
+    a[i] = s[127 - threadIdx.x];
+  }
+}
+void run(float* a, int n) { k<<<64, 128>>>(a, n); }
+"""
+    assert shown(text) == []

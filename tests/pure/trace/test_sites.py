@@ -62,6 +62,16 @@ def test_a_line_inside_a_call_is_put_on_its_name(source: str) -> None:
     assert sites("cudaMalloc", "", [Place("main", source, 11)]) == (CallSite(source, 10, "main"),)
 
 
+def test_the_line_of_a_static_kernel_is_that_of_its_only_launch(source: str) -> None:
+    stub = Place("launch<int>(int*)", source, 2)  # the stub was put into its caller and keeps the kernel's line
+    assert [site.line for site in sites("cudaLaunchKernel", "step", [stub], [Place("main", source, 12)])] == [
+        5,
+        12,
+    ]
+    Path(source).write_text(SOURCE + "void again(int* p) { step<<<2, 1>>>(p); }\n")
+    assert [site.line for site in sites("cudaLaunchKernel", "step", [stub])] == [2]
+
+
 def test_a_line_of_a_macro_stays_where_it_is(source: str) -> None:
     """Its statement has no call of that name, and the next one has nothing to do with it."""
     assert sites("cudaMalloc", "", [Place("main", source, 9)]) == (CallSite(source, 9, "main"),)
