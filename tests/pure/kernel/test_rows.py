@@ -304,7 +304,9 @@ def test_lanes_of_groups_whose_width_is_not_known_may_leave_together() -> None:
 
 
 def test_a_name_that_begins_with_colons_is_not_one_of_a_namespace() -> None:
-    text = """namespace mine { template <class A, class B> __device__ A min(A a, B b) { return pick<A>(a, b); } }
+    text = """namespace mine {
+__device__ uchar2 min(const uchar2& a, const uchar2& b) { return Traits<uchar2>::make(::min(a.x, b.x), ::min(a.y, b.y)); }
+}
 __global__ void k(float* a, int n) {
   __shared__ float s[128];
   int end = ::min(64, n);
