@@ -28,6 +28,12 @@ from stitchcuda.analysis.program.ir import (
 )
 
 _HOST = ("host", "host_device")
+THRUST = frozenset(  # the names of thrust that stand for work on the device
+    "device_vector sort stable_sort sort_by_key stable_sort_by_key reduce reduce_by_key transform transform_reduce copy copy_n"
+    " copy_if inclusive_scan exclusive_scan inclusive_scan_by_key exclusive_scan_by_key fill fill_n uninitialized_fill sequence"
+    " tabulate generate for_each for_each_n count count_if min_element max_element minmax_element unique unique_by_key remove"
+    " remove_if replace replace_if gather scatter adjacent_difference inner_product find find_if equal merge partition".split()
+)
 
 
 def link(modules: Iterable[Module], *, targets: Iterable[Iterable[str]] | None = None) -> Program:
@@ -258,8 +264,18 @@ def _mentioned(program: Program, path: str, name: str, classes: set[str]) -> tup
     return tuple(found)
 
 
+def _works(function: Function) -> bool:
+    """There is CUDA work in the function's own text: calls, launches, algorithms and vectors of thrust."""
+    if function.host_cuda_calls:
+        return True
+    return function.space in _HOST and any(
+        name.removeprefix("::").startswith("thrust::") and name.rpartition("::")[2] in THRUST
+        for name in function.mentions
+    )
+
+
 def _reaching(program: Program, callers: dict[str, frozenset[str]]) -> frozenset[str]:
-    queue = [f.uid for f in program.functions.values() if f.host_cuda_calls and f.body is not None]
+    queue = [f.uid for f in program.functions.values() if _works(f) and f.body is not None]
     reached = set(queue)
     while queue:
         for caller in callers.get(queue.pop(), ()):

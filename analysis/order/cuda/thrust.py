@@ -24,6 +24,8 @@ _EFFECTS: dict[str, tuple[tuple[Mode, ...], ...]] = {
     "copy_if": (R, NONE, W, NONE), "remove_if": (RW, NONE), "replace": (RW, NONE), "replace_if": (RW, NONE),
     "gather": (R, NONE, R, W, NONE), "scatter": (R, NONE, R, W, NONE), "transform_reduce": (R, NONE),
     "adjacent_difference": (R, NONE, W, NONE), "uninitialized_fill": (W, NONE), "for_each_n": (RW, NONE),
+    "remove": (RW, NONE), "generate": (W, NONE), "merge": (R, NONE, R, NONE, W, NONE), "partition": (RW, NONE),
+    "find_if": (R, NONE),
 }  # fmt: skip
 _TRANSFORMS = {4: (R, NONE, W, NONE), 5: (R, NONE, R, W, NONE)}  # one source or two
 _POLICIES = frozenset({"device", "host", "seq", "par", "par_nosync"})
@@ -76,8 +78,8 @@ class Thrust(Containers):
         values = [self.evaluate(a, state) for a in args]
         accesses: list[Access] = []
         on_device = False
-        for position, value in enumerate(values):
-            for pointer in self.pointers_in(value, state):
+        for position, (value, arg) in enumerate(zip(values, args, strict=True)):
+            for pointer in self._ranges(value, arg, state):
                 on_device |= self.objects[pointer.place.object].memory in _ON_DEVICE
                 one_of = isinstance(value, Either)
                 for mode in effects[min(position, len(effects) - 1)]:
@@ -96,6 +98,15 @@ class Thrust(Containers):
         if isinstance(first, Pointer):
             return Pointer(first.place, first.array, None, first.element)
         return Unknown(self.fresh(short))
+
+    def _ranges(self, value: Value, arg: Expr, state: State) -> list[Pointer]:
+        """What an iterator leads to, one that is made of others included: `make_zip_iterator(make_tuple(a.begin(), b.begin()))`."""
+        found = list(self.pointers_in(value, state))
+        if found or not isinstance(arg, ir.Call) or not isinstance(arg.callee, ir.Name):
+            return found
+        if not plain(arg.callee.name).startswith("make_"):
+            return found
+        return [p for inner in arg.args for p in self._ranges(self.evaluate(inner, state), inner, state)]
 
 
 def is_algorithm(name: str) -> bool:

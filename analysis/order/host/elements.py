@@ -10,13 +10,32 @@ from stitchcuda.analysis.order.host.places import GAP, pointee_of_container
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, Poly, number, symbol
-from stitchcuda.analysis.order.values import Instance, Num, Place, Value, pointee
+from stitchcuda.analysis.order.values import Instance, Num, Place, Pointer, Value, pointee
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Span, TypeRef
 
 
 class Elements(Construction):
     """Layer of the executor: elements are constructed as a loop would do it, each with its index."""
+
+    def _new(self, expr: ir.New, state: State) -> Value:
+        """The elements of `new T[n]` are constructed, too."""
+        made = super()._new(expr, state)
+        if expr.count is not None and isinstance(made, Pointer):
+            array = self.objects[made.place.object]
+            count = Num(array.count) if array.count is not None else None
+            self.construct_elements(made.place, array.type, count, state, expr.span)
+        return made
+
+    def _delete(self, expr: ir.Delete, state: State) -> Value:
+        if expr.array:
+            held = self.evaluate(expr.operand, state)
+            if isinstance(held, Pointer) and held.place.object in self._with_elements:
+                type = self.objects[held.place.object].type
+                record = self.owns_objects(type) if type is not None else None
+                if record is not None:
+                    self._destroy_elements(Place(held.place.object), record, state, expr.span)
+        return super()._delete(expr, state)
 
     def construct_elements(
         self, place: Place, element: TypeRef | None, count: Value | None, state: State, span: Span

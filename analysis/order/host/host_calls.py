@@ -5,8 +5,8 @@ from __future__ import annotations
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.cuda.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
+from stitchcuda.analysis.order.cuda.device_vectors import DeviceVectors
 from stitchcuda.analysis.order.cuda.host_functions import AWAITS, TELLS
-from stitchcuda.analysis.order.cuda.thrust import Thrust
 from stitchcuda.analysis.order.host import host_library, host_ranges
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import ANYWHERE
@@ -32,7 +32,7 @@ Outcome = tuple[State, Value]
 _TRANSPARENT = frozenset({"move", "forward", "ref", "cref", "launder", "addressof", "as_const"})
 
 
-class HostCalls(Thrust):
+class HostCalls(DeviceVectors):
     """Layer of the executor: calls of host functions without a body in the program."""
 
     def call_backs(self, values: list[Value], span: Span, state: State, calls: tuple[Site, ...] | None = None) -> None:

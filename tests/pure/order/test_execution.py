@@ -351,6 +351,24 @@ def test_every_element_of_a_small_array_is_visited_in_a_range_loop() -> None:
         assert len(streams) == 3 and len(read) == 3, declared
 
 
+@pytest.mark.parametrize("count", ["3", "n"])
+def test_the_elements_of_a_new_array_are_constructed_and_destroyed(count: str) -> None:
+    lane = """struct Lane {
+      cudaStream_t s;
+      Lane() { cudaStreamCreate(&s); }
+      ~Lane() { cudaStreamDestroy(s); }
+      void go(float* p) { a<<<1, 32, 0, s>>>(p); }
+    };\n"""
+    body = 'int n = atoi(getenv("n")); Lane* lanes = new Lane[COUNT];\n'
+    body += "for (int i = 0; i < COUNT; i++) lanes[i].go(x);\ndelete[] lanes;"
+    result = run(body.replace("COUNT", count), before=lane)
+    launches = [op for op in result.timeline.ops if op.kernel == "a"]
+    kinds = {result.timeline.streams[op.stream].kind for op in launches if op.stream is not None}
+    assert len(launches) == len({op.stream for op in launches}) == (3 if count == "3" else 2)
+    assert kinds == {StreamKind.CREATED}
+    assert any(op.kind is ApiKind.STREAM_DESTROY for op in result.timeline.ops)
+
+
 @pytest.mark.parametrize(
     "write",
     [

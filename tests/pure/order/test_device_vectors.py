@@ -1,0 +1,74 @@
+"""Vectors of thrust: what they do on the device by themselves (O9)."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.cuda.thrust import is_algorithm
+from stitchcuda.analysis.order.timeline import Mode, Op
+from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.program.link import THRUST
+
+from tests.pure.order.programs import Run, run
+
+VECTORS = '  int n = atoi(getenv("n"));\n  thrust::host_vector<float> h(n);\n'
+
+
+def work(result: Run) -> list[tuple[str, dict[str, str]]]:
+    def of(op: Op) -> dict[str, str]:
+        modes: dict[str, str] = {}
+        for access in op.accesses:
+            name = result.timeline.buffers[access.buffer].name
+            modes[name] = modes.get(name, "") + ("w" if access.mode is Mode.WRITE else "r")
+        return modes
+
+    return [(op.api, of(op)) for op in result.timeline.ops if op.kind is ApiKind.LIBRARY_CALL]
+
+
+def test_a_vector_with_elements_is_filled() -> None:
+    fill = [("thrust::device_vector", {"v": "w"})]
+    assert work(run(VECTORS + "thrust::device_vector<float> v(n);")) == fill
+    assert work(run(VECTORS + "thrust::device_vector<float> v(n, 1.0f);")) == fill
+    assert work(run(VECTORS + "thrust::device_vector<float> v(h.begin(), h.end());")) == fill
+    assert work(run(VECTORS + "thrust::device_vector<float> v;")) == []
+    assert work(run(VECTORS + "thrust::device_vector<float> v; v.resize(n);")) == fill
+
+
+def test_vectors_of_two_sides_are_copied_and_stay_two() -> None:
+    made = "thrust::device_vector<float> v = h; thrust::sort(v.begin(), v.end()); h = v;"
+    assert work(run(VECTORS + made)) == [
+        ("thrust::copy", {"v": "w"}),
+        ("thrust::sort", {"v": "rw"}),
+        ("thrust::copy", {"v": "r"}),
+    ]
+    back = "thrust::device_vector<float> v(h); thrust::host_vector<float> g = v;"
+    assert work(run(VECTORS + back)) == [("thrust::copy", {"v": "w"}), ("thrust::copy", {"v": "r"})]
+
+
+def test_an_element_that_the_host_reads_is_copied() -> None:
+    result = run(VECTORS + "thrust::device_vector<float> v(h); float first = v[0]; v[1] = first;")
+    assert work(result)[1:] == [("thrust::copy", {"v": "r"}), ("thrust::copy", {"v": "w"})]
+
+
+def test_its_address_is_not_a_look_into_it() -> None:
+    result = run(VECTORS + "thrust::device_vector<float> v(h); a<<<1, 32>>>(thrust::raw_pointer_cast(&v[0]));")
+    assert [api for api, _ in work(result)] == ["thrust::copy"]
+
+
+def test_the_host_waits_until_a_vector_is_filled() -> None:
+    stream = "cudaStream_t s; cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);\n"
+    result = run(VECTORS + stream + "thrust::device_vector<float> v(n); a<<<1, 32, 0, s>>>(v.data().get());")
+    assert result.ordered("thrust::device_vector", "a")
+
+
+def test_an_algorithm_finds_the_ranges_that_are_zipped() -> None:
+    zipped = "thrust::generate(thrust::make_zip_iterator(thrust::make_tuple(v.begin(), w.begin())), e, f());"
+    result = run(VECTORS + "thrust::device_vector<float> v(h), w(h);" + zipped)
+    assert work(result)[-1] == ("thrust::generate", {"v": "w", "w": "w"})
+
+
+def test_a_function_with_nothing_but_thrust_is_looked_into() -> None:
+    before = (
+        "template <class T> void sorted(int n) { thrust::device_vector<T> v(n); thrust::sort(v.begin(), v.end()); }\n"
+    )
+    result = run("sorted<float>(64);", before=before)
+    assert [api for api, _ in work(result)] == ["thrust::device_vector", "thrust::sort"]
+    assert all(name == "device_vector" or is_algorithm(f"thrust::{name}") for name in THRUST)
