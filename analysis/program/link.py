@@ -28,12 +28,14 @@ from stitchcuda.analysis.program.ir import (
 )
 
 _HOST = ("host", "host_device")
-THRUST = frozenset(  # the names of thrust that stand for work on the device
-    "device_vector sort stable_sort sort_by_key stable_sort_by_key reduce reduce_by_key transform transform_reduce copy copy_n"
-    " copy_if inclusive_scan exclusive_scan inclusive_scan_by_key exclusive_scan_by_key fill fill_n uninitialized_fill sequence"
-    " tabulate generate for_each for_each_n count count_if min_element max_element minmax_element unique unique_by_key remove"
-    " remove_if replace replace_if gather scatter adjacent_difference inner_product find find_if equal merge partition".split()
-)
+THRUST = frozenset({  # the names of thrust that stand for work on the device
+    "device_vector", "sort", "stable_sort", "sort_by_key", "stable_sort_by_key", "reduce", "reduce_by_key",
+    "transform", "transform_reduce", "copy", "copy_n", "copy_if", "inclusive_scan", "exclusive_scan",
+    "inclusive_scan_by_key", "exclusive_scan_by_key", "fill", "fill_n", "uninitialized_fill", "sequence",
+    "tabulate", "generate", "for_each", "for_each_n", "count", "count_if", "min_element", "max_element",
+    "minmax_element", "unique", "unique_by_key", "remove", "remove_if", "replace", "replace_if", "gather",
+    "scatter", "adjacent_difference", "inner_product", "find", "find_if", "equal", "merge", "partition",
+})  # fmt: skip
 
 
 def link(modules: Iterable[Module], *, targets: Iterable[Iterable[str]] | None = None) -> Program:
