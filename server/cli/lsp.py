@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import logging
 import sys
 
@@ -35,6 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     from stitchcuda.server.engine.analyses import start_process
 
     process = start_process()
+    gc.disable()  # nothing to be found among hundreds of types that stay; the server collects in pauses
     from stitchcuda.server.lsp import build_server, run_stdio, run_tcp
 
     level = getattr(logging, arguments.log_level.upper())

@@ -390,6 +390,9 @@ def _stamp(path: str) -> tuple[int, int]:
 
 def serve(new_index: Callable[[], Any] | None = None) -> None:
     """Handles requests until stdin ends. `new_index` makes an engine; the default is `analysis.index.Index`."""
+    # The collector would walk over everything that is known again and again while it grows. It runs when nobody waits
+    # instead.
+    gc.disable()
     replies = os.fdopen(os.dup(1), "wb", buffering=0)
     os.dup2(2, 1)  # a stray print must not end up between two replies
     inbox = Inbox(0)
@@ -405,9 +408,6 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
 
     process = AnalysisProcess(inbox, send, new_index)
     _warm_up(new_index())
-    # The collector would walk over everything that is known again and again while it grows. It runs when nobody waits
-    # instead.
-    gc.disable()
     while True:
         request = inbox.take(_PAUSE_SECONDS)
         if request is None:

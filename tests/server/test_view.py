@@ -14,7 +14,7 @@ from stitchcuda.server.engine.facts import FileFacts, LaunchFact, Place
 from stitchcuda.server.engine.placing import place_findings
 from stitchcuda.server.settings import Settings
 
-from benchmarks.server import generated
+from benchmarks.long_file import generated
 
 URI = "file:///project/a.cu"
 

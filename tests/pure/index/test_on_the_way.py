@@ -12,7 +12,7 @@ from stitchcuda.analysis.index import index as index_module
 from stitchcuda.analysis.index.shared import SharedFiles
 from stitchcuda.analysis.rules import COMMENT_RULES, KERNEL_RULES, RULES
 
-from benchmarks.server import generated
+from benchmarks.long_file import generated
 
 ROOT = Path(__file__).resolve().parents[2]
 FIXTURES = sorted((ROOT / "fixtures" / "rules").glob("*/*.cu"))

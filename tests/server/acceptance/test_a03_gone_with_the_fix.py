@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lsprotocol import types as t
 
-from benchmarks.server import generated
+from benchmarks.long_file import generated
 from tests.server.client import REAL, Editor, editor_session, until
 
 pytestmark = pytest.mark.asyncio

@@ -8,7 +8,7 @@ import pytest
 from stitchcuda.analysis.index import Index
 from stitchcuda.server.engine.placing import Interrupted, place_outline
 
-from benchmarks.server import generated
+from benchmarks.long_file import generated
 
 
 def test_a3_the_outline_is_laid_aside_when_something_waits() -> None:

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.long_file import generated
 from benchmarks.peer import Peer
-from benchmarks.server import generated
 from tests.server.client import REAL
 
 # The promises are 0.8 s and 1.5 s on a machine of its own, which benchmarks/server.py measures; processor time depends less on who
