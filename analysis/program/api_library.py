@@ -75,6 +75,17 @@ curandMakeMTGP32Constants       neutral - -
 curandMakeMTGP32KernelState     neutral - - - - -
 
 cudnnSetTensor                  library_call handle - - - / async
+cudnnActivationForward          library_call handle - - - src - - dst / async
+cudnnPoolingForward             library_call handle - - - src - - dst / async
+cudnnSoftmaxForward             library_call handle - - - - src - - dst / async
+cudnnTransformTensor            library_call handle - - src - - dst / async
+cudnnOpTensor                   library_call handle - - - src - - src1 - - dst / async
+cudnnConvolutionForward         library_call handle - - src - src1 - - - - - - dst / async
+cudnnConvolutionBackwardData    library_call handle - - src - src1 - - - - - - dst / async
+cudnnConvolutionBackwardFilter  library_call handle - - src - src1 - - - - - - dst / async
+cudnnConvolutionBackwardBias    library_call handle - - src - - dst / async
+cudnnConvolutionBiasActivationForward library_call handle - - src - src1 - - - - - - src2 - src3 - - dst / async
+cudnnBatchNormalizationForwardInference library_call handle - - - - src - dst - src1 src2 src3 src4 - / async
 cudnnGetErrorString             neutral -
 
 ncclAllReduce                   library_call src dst - - - - stream / async

@@ -30,6 +30,13 @@ def test_rows_use_documented_roles_only() -> None:
         ("cuMemcpyHtoDAsync_v2", 4, ApiKind.COPY, ("dst", "src", "bytes", "stream"), {"h2d", "async", "driver"}),
         ("cudaGraphInstantiate", 5, ApiKind.GRAPH_INSTANTIATE, ("out", "graph", "out", "arg3", "arg4"), set()),
         ("cuGraphLaunch", 2, ApiKind.GRAPH_LAUNCH, ("exec", "stream"), {"async", "driver"}),
+        (
+            "cudnnPoolingForward",
+            8,
+            ApiKind.LIBRARY_CALL,
+            ("handle", "arg1", "arg2", "arg3", "src", "arg5", "arg6", "dst"),
+            {"async", "library"},
+        ),
         ("cublasSgemm", 3, ApiKind.LIBRARY_CALL, ("handle", "arg1", "arg2"), {"async", "library"}),
         ("cublasSetStream_v2", 2, ApiKind.SET_STREAM, ("handle", "stream"), {"library"}),
         ("cudnnConvolutionForward", 2, ApiKind.LIBRARY_CALL, ("handle", "arg1"), {"async", "library"}),
