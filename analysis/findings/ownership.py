@@ -178,7 +178,7 @@ class Owner:
         elif self._known(name):
             self._gone(name, path)
         elif made or isinstance(value, Api):
-            path.pending[name] = (frozenset(made), polarity(value))
+            path.pending[name] = (frozenset(made) | self._ended_in(value), polarity(value))
         return alive
 
     def changed(self, name: str, path: Path) -> None:
@@ -197,8 +197,7 @@ class Owner:
         elif out is not None and out in self.names:
             self._gone(out, path)
         elif expr.kind in ENDS:
-            target = expr.role(ENDS[expr.kind]) or expr.role("ptr")
-            written = slot(bare(target)) if target is not None else None
+            written = _ended_by(expr)
             if written in self.names:
                 assert written is not None
                 self._release(written, expr.span, expr.name, path)
@@ -250,6 +249,11 @@ class Owner:
                 names = {k: slot(a.operand) for k, a in outs if isinstance(a, AddressOf)}
                 found |= {n for k, n in names.items() if n in self.names and n and self.handing.of(node, k) == "makes"}
         return frozenset(found - {""})
+
+    def _ended_in(self, expr: Expr) -> frozenset[str]:
+        """The variables that calls in an expression release: when the call fails, nobody knows."""
+        found = (_ended_by(n) for n in walk(expr) if isinstance(n, Api))
+        return frozenset(name for name in found if name in self.names and name is not None)
 
     def _known(self, name: str) -> bool:
         """A variable that is followed, or a record of which members are."""
@@ -355,7 +359,7 @@ class Owner:
         """A status is compared with success; `failed`: the side on which the call did not succeed."""
         if not self.visit(status, path):
             return [], []
-        made = self.made_in(status)
+        made = self.made_in(status) | self._ended_in(status)
         written = bare(status)
         if isinstance(written, Assign) and isinstance(written.target, Name):
             made |= path.pending.get(written.target.name, (frozenset(), None))[0]
@@ -364,18 +368,19 @@ class Owner:
         return self._by_status(made, failed, path)
 
     def _by_status(self, made: frozenset[str], failed: bool | None, path: Path) -> tuple[list[Path], list[Path]]:
-        """The calls that made these variables succeeded on the one side only."""
+        """The calls that made or released these variables succeeded on the one side only."""
         yes, no = path.copy(), path
         for side, taken in ((yes, True), (no, False)):
             for name in made & self.names:
-                if side.variables.get(name, GONE).state == "held" and (failed is None or failed is taken):
-                    side.variables[name] = NULL if failed is taken else GONE
+                state = side.variables.get(name, GONE).state
+                if state in ("held", "freed") and (failed is None or failed is taken):
+                    side.variables[name] = NULL if failed is taken and state == "held" else GONE
         return [yes], [no]
 
     def _plain(self, condition: Expr, path: Path, leaves: bool | None) -> tuple[list[Path], list[Path]]:
         if not self.visit(condition, path):
             return [], []
-        made = self.made_in(condition)
+        made = self.made_in(condition) | self._ended_in(condition)
         if made:  # `if (!ok(cudaMalloc(&p)))`: the side that leaves is the one on which it failed
             return self._by_status(made, leaves, path)
         nodes = list(walk(condition))
@@ -389,3 +394,9 @@ class Owner:
         yes, no = path.copy(), path
         yes.facts[shape], no.facts[shape] = (True, names), (False, names)
         return [yes], [no]
+
+
+def _ended_by(expr: Api) -> str | None:
+    """The variable that a call releases by name."""
+    target = (expr.role(ENDS[expr.kind]) or expr.role("ptr")) if expr.kind in ENDS else None
+    return slot(bare(target)) if target is not None else None

@@ -17,3 +17,15 @@ def polls(program: Program, op: Op) -> bool:
         loop.form in ("while", "do") and loop.condition is not None and contains(loop.condition.span, op.site.span)
         for loop in outline(function.body).loops
     )
+
+
+def watches(program: Program, op: Op) -> bool:
+    """The read is made again and again, in a loop that does not count its rounds: it may look at work in progress."""
+    function = program.functions.get(op.function)
+    if function is None or function.body is None:
+        return False
+    return any(
+        (loop.form in ("while", "do") or (loop.form == "for" and loop.condition is None))
+        and contains(loop.span, op.site.span)
+        for loop in outline(function.body).loops
+    )

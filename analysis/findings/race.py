@@ -14,7 +14,6 @@ from typing import TypeAlias
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
-from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
@@ -171,21 +170,14 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
     whichever = clash.second.one_of and _whichever(timeline, earlier, later, clash)
-    unseen = (
-        meets_what_is_unseen(program, timeline, earlier, clash.first, later, clash.second),
-        meets_what_is_unseen(program, timeline, later, clash.second, earlier, clash.first),
-    )
-    if True in unseen:
-        level = weaker(level, Confidence.LIKELY)
-    for op, access, used in ((earlier, clash.first, unseen[0]), (later, clash.second, unseen[1])):
-        if whichever and op is later or used:
+    for op, access in ((earlier, clash.first), (later, clash.second)):
+        if whichever and op is later:
             continue
         if access.one_of:
             level = Confidence.POSSIBLE
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
-    sure = (earlier.certain or unseen[0]) and (later.certain or unseen[1] or whichever)
-    if not sure or _parts_by_number(earlier, later, clash):
+    if not (earlier.certain and (later.certain or whichever)) or _parts_by_number(earlier, later, clash):
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
@@ -290,13 +282,18 @@ def _pairs(
 def _partial(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
     from its start is `likely` to, and so is a host access within the range that a kernel works on, or a host loop over
-    all of what is written; anything else may be a partition that was not understood (halves, slots, fields)."""
+    all of what is written, or one anywhere in what a kernel counts into; anything else may be a partition that was not
+    understood (halves, slots, fields)."""
     if later.stream is None and _texts(later) <= _texts(earlier):
         swept = _swept(program, timeline, later, clash.second.range)
         if swept is not None and clash.first.range.stride is None and within(clash.first.range, swept):
             return Confidence.LIKELY
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
+    scattered = clash.first.range
+    counted = clash.first.mode is Mode.ATOMIC and scattered.shape is Shape.SOME and scattered.extent is None
+    if later.stream is None and counted and not (scattered.member or clash.second.range.member):
+        return Confidence.LIKELY
     for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
         size = None if walked.extent is None else walked.extent.constant
         array = size is None or size > SCALAR  # not one field or element

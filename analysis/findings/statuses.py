@@ -205,7 +205,7 @@ def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -
 
 def _kept_only(nodes: list[Expr | Stmt]) -> Iterator[Dropped]:
     """Statuses that are kept in a variable which is given the next one, or goes out of scope, before anything reads it."""
-    names = {n.name for n in nodes if isinstance(n, Declare) and n.type.name in _STATUS}
+    names = {n.name for n in nodes if isinstance(n, Declare) and _is_status(n)}
     for name in names:
         writes = {id(n.target) for n in nodes if isinstance(n, Assign) and not n.op and isinstance(n.target, Name)}
         used = [n for n in nodes if isinstance(n, Name) and n.name == name and id(n) not in writes]
@@ -219,6 +219,14 @@ def _kept_only(nodes: list[Expr | Stmt]) -> Iterator[Dropped]:
                 made = _given_to(node, name)
                 if made is not None:
                     yield Dropped(made.span, made.name, "variable", name)
+
+
+def _is_status(declared: Declare) -> bool:
+    """A variable for a status: by its type, or because it begins with one."""
+    value = bare(declared.init)
+    return declared.type.name in _STATUS or (
+        declared.type.name == "auto" and isinstance(value, Api) and _has_status(value)
+    )
 
 
 def _overwritten(block: Block, name: str, used: list[Name]) -> Iterator[Dropped]:

@@ -6,8 +6,8 @@ from functools import cached_property
 
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.host import host_library
-from stitchcuda.analysis.order.host.containers import Containers
 from stitchcuda.analysis.order.host.host_library import NONE, RW, R, W
+from stitchcuda.analysis.order.host.maps import Maps
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
@@ -32,7 +32,7 @@ _POLICIES = frozenset({"device", "host", "seq", "par", "par_nosync"})
 _ON_DEVICE = frozenset({Memory.DEVICE.value, Memory.MANAGED.value})
 
 
-class Thrust(Containers):
+class Thrust(Maps):
     """Layer of the executor: algorithms of thrust."""
 
     @cached_property

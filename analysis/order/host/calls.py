@@ -12,7 +12,7 @@ from stitchcuda.analysis.order.host import packs
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
-from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import NUMBERS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -28,6 +28,8 @@ from stitchcuda.analysis.order.values import (
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
+
+HOST_SPACES = ("host", "host_device")
 
 
 class Calls(Methods):
@@ -75,6 +77,42 @@ class Calls(Methods):
             if own:
                 return own
         return self.meant(here.path, name, argc, record)
+
+    def subscript(self, held: Value, index: Expr, span: Span, state: State) -> Value | None:
+        if "operator[]" not in self.program.by_name or not isinstance(held, Struct):
+            return None
+        method = self._operator("operator[]", held.place, None)
+        made = self.names.resolve(self.bound_type(method.returns)) if method is not None else None
+        if method is None or made is None or (made.name in NUMBERS and not made.pointer):
+            return None
+        return self.joined(self.enter(method, held.place, (index,), (), span, state), state)
+
+    def assign_value(self, expr: ir.Assign, value: Value, state: State) -> Value:
+        if isinstance(value, Struct) and not expr.op:
+            type = self.names.resolve(self.bound_type(self.static_type(expr.target, state)))
+            value = value if type is None else self._converted(value, type, expr.span, state)
+        return super().assign_value(expr, value, state)
+
+    def assign_object(self, expr: ir.Assign, state: State) -> Value | None:
+        place = self.locate(expr.target, state)
+        given = expr.value
+        temporary = isinstance(given, ir.Call | ir.Construct | ir.InitList)
+        method = self._operator("operator=", place, temporary) if place is not None else None
+        if method is None or method.uid not in self.program.reaches_cuda:
+            return None
+        self.joined(self.enter(method, place, (given,), (), expr.span, state), state)
+        return Struct(place) if place is not None else None
+
+    def _operator(self, name: str, place: Place, temporary: bool | None) -> Function | None:
+        """The operator of the class of an object; of several assignments the one that takes a `temporary`, or not."""
+        record = self.names.record(self.names.resolve(self.bound_type(self.type_of(place))))
+        if record is None or len(self.frames) >= self.options.max_depth:
+            return None
+        found = [f for f in self._methods(record.name, name, 1) if f.body is not None and f.space in HOST_SPACES]
+        if temporary is not None:
+            found = [f for f in found if plain(f.params[0].type.name) == plain(record.name)]
+            found.sort(key=lambda f: (f.params[0].type.reference and not f.params[0].type.const) != temporary)
+        return found[0] if found else None
 
     def call_value(self, value: Value, expr: ir.Call, state: State) -> list[Outcome]:
         match value:

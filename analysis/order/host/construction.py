@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from stitchcuda.analysis.order.host.host_calls import HostCalls
+from stitchcuda.analysis.order.host import aggregates
+from stitchcuda.analysis.order.host.deleters import Deleters, is_nothing, member_by_member
 from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
     EVENT_TYPES,
     NUMBERS,
+    OPTIONALS,
+    SMART_POINTERS,
     STREAM_TYPES,
     plain,
 )
 from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.recorder import Frame
-from stitchcuda.analysis.order.state import State, merge, merged_number
-from stitchcuda.analysis.order.symbolic import ZERO, number
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.values import (
     Instance,
     Num,
@@ -25,21 +28,17 @@ from stitchcuda.analysis.order.values import (
     Pointer,
     Reference,
     Struct,
-    Unknown,
     Value,
-    either,
     pointee,
-    solid,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
-from stitchcuda.analysis.program.link import resolve
 
 Outcome = tuple[State, Value]
 _PLAIN = frozenset(NUMBERS) | STREAM_TYPES | EVENT_TYPES
 
 
-class Construction(HostCalls):
+class Construction(Deleters):
     def enter(
         self,
         function: Function,
@@ -58,50 +57,6 @@ class Construction(HostCalls):
     ) -> None:
         """Default construction of the elements of an array or container; a layer above does."""
         raise NotImplementedError
-
-    def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
-        """Executes the body of the function on top of the frame stack; a layer above does."""
-        raise NotImplementedError
-
-    def joined(self, outcomes: list[Outcome], state: State) -> Value:
-        if not outcomes:
-            state.dead = True
-            return Unknown("dead")
-        current, value = outcomes[0]
-        for other, other_value in outcomes[1:]:
-            current = merge(current, other, self.fresh)
-            if other_value != value:
-                value = self._either(value, other_value)
-        if current is not state:
-            state.become(current)
-        return value
-
-    def _either(self, a: Value, b: Value) -> Value:
-        if isinstance(a, Struct) or isinstance(b, Struct):
-            return a if isinstance(a, Struct) else b
-        if solid(a) != solid(b):
-            return a if solid(a) else b
-        one_of = either((a, b))
-        if one_of is not None:
-            return one_of
-        if isinstance(a, Num) and isinstance(b, Num):
-            return Num(merged_number(a.value, b.value, self.fresh("phi")))
-        return Unknown(self.fresh("phi"))
-
-    def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
-        return self.meant(self.frame.function.path, name, argc, record)
-
-    def meant(self, path: str, name: str, argc: int, record: str | None) -> tuple[Function, ...]:
-        """What a call in a file means (see `link.resolve`), looked up once."""
-        key = (path, name, argc, record)
-        known = self._meant.get(key)
-        if known is None:
-            known = self._meant[key] = resolve(self.program, path, name, argc, record)
-        return known
-
-    @cached_property
-    def _meant(self) -> dict[tuple[str, str, int, str | None], tuple[Function, ...]]:
-        return {}
 
     def new_local(self, name: str, type: TypeRef, span: Span, state: State) -> Place:
         """The place of a new local variable, empty."""
@@ -139,6 +94,8 @@ class Construction(HostCalls):
 
     def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
         """Initialises a variable of class type, or a plain one, from constructor arguments."""
+        if type.name in OPTIONALS and (not args or is_nothing(args[0])):
+            return
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None:
             for a in args:
@@ -164,11 +121,17 @@ class Construction(HostCalls):
             self.construct_elements(place, pointee(resolved), size, state, span)
             return
         record = self.names.record(resolved)
+        if record is None and aggregates.is_aggregate(resolved) and args:
+            self._aggregate(place, resolved, args, state)
+            return
         if record is None:
             values = [self.evaluate(a, state) for a in args]
-            self.call_backs(values, span, state)  # std::thread
-            if len(values) == 1:
+            owner = bare in SMART_POINTERS and not resolved.pointer
+            if not owner:
+                self.call_backs(values, span, state)  # std::thread
+            if len(values) == 1 or (owner and values):
                 self.store_value(state, place, values[0], resolved)
+                self.keep_deleter(values, state)
             return
         constructors = self._methods(record.name, plain(record.name), len(args))
         constructors = tuple(f for f in constructors if f.body is not None)
@@ -178,6 +141,8 @@ class Construction(HostCalls):
             given = {name for name, _ in constructors[0].initializers}
             self._defaults(place, record, state, span, given, self.class_types(constructors[0], resolved))
             self.joined(self.enter(constructors[0], place, args, (), span, state), state)
+            if len(args) == 1 and member_by_member(constructors[0], record):
+                self._copied_as_is(place, args[0], state)
             return
         if len(args) == 1 and not isinstance(args[0], ir.InitList):
             value = self.evaluate(args[0], state)
@@ -201,8 +166,24 @@ class Construction(HostCalls):
             else:
                 self.initialise(place.field(field), self.type_of(place.field(field)), item, state)
 
+    def _aggregate(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State) -> None:
+        """A pair or tuple, from its parts or from another one."""
+        if len(args) == 1 and isinstance(args[0], ir.InitList):
+            args = args[0].items
+        if len(args) == 1:
+            self.store_value(state, place, self.evaluate(args[0], state))
+            return
+        for position, arg in enumerate(args):
+            field = aggregates.part(type, position, self.names)
+            if field is None:
+                self.evaluate(arg, state)
+            else:
+                self.initialise(place.field(field), aggregates.part_type(type, field), arg, state)
+
     def initialise(self, place: Place, type: TypeRef | None, init: Expr, state: State) -> None:
         """`T x = init`."""
+        if type is not None and type.name in OPTIONALS and is_nothing(init):
+            return
         if isinstance(init, ir.InitList) and type is not None:
             resolved = self.names.resolve(self.bound_type(type))
             if resolved is not None and resolved.dims:
@@ -224,6 +205,15 @@ class Construction(HostCalls):
             arg = arg.args[0]
         type = self.names.resolve(self.bound_type(self.static_type(arg, state)))
         return type is not None and self.names.record(type) is record
+
+    def _copied_as_is(self, target: Place, source: Expr, state: State) -> None:
+        """A constructor copied the members of another object and left that as it was: both own what they hold (A4)."""
+        if isinstance(source, ir.Call) and source.args:
+            source = source.args[0]
+        found = self.locate(source, state) if isinstance(source, ir.Name | ir.Member) else None
+        if found is not None and found != target:
+            self.moved.discard(found)
+            self.copied_from[target] = found
 
     def copied(self, target: Place, source: Place) -> None:
         """A record is copied or moved into another. A class with a destructor but without a copy of its own making is copied
@@ -273,9 +263,12 @@ class Construction(HostCalls):
             field = place.field(declaration.name)
             if declaration.init is not None:
                 self.initialise(field, declaration.type, declaration.init, state)
-            elif self.owns_objects(declaration.type) is not None:
-                site = Site("", record.path, declaration.span)
-                self._as_member(site, types, field, declaration.type, state, span)
+            else:
+                type = declaration.type
+                if types and type.name in types and not (type.pointer or type.dims):  # `template <class S> ... S s_;`
+                    type = types[type.name]
+                if self.owns_objects(type) is not None:
+                    self._as_member(Site("", record.path, declaration.span), types, field, type, state, span)
 
     def _as_member(
         self, site: Site, types: Mapping[str, TypeRef] | None, place: Place, type: TypeRef, state: State, span: Span
@@ -405,8 +398,11 @@ class Construction(HostCalls):
         type = self.names.resolve(self.bound_type(declared))
         if type is None or type.reference or place in self.moved:
             return
+        if declared.name in OPTIONALS and next(state.below(place), None) is None:
+            return
         if plain(type.name) == "unique_ptr" and len(type.args) > 1 and not type.pointer:
-            self._wait_of_deleter(place, type.args[1], state, span)
+            whatever = self.stays(self.objects[place.object].name, self.frame.function)
+            self.run_deleter(place, type.args[1], state, span, whatever)
             return
         if type.dims or (plain(type.name) in CONTAINERS and not type.pointer):
             self.destroy_contents(place, type, state, span)
@@ -432,8 +428,10 @@ class Construction(HostCalls):
             return
         for declaration in reversed(record.fields):
             field = place.field(declaration.name)
-            held = self.owns_objects(declaration.type)
+            held = self.owns_objects(self.type_of(field) or declaration.type)
             if held is None or field in self.moved or held is record:
+                continue
+            if declaration.type.name in OPTIONALS and next(state.below(field), None) is None:
                 continue
             caller = self.frame
             site = Site("", record.path, declaration.span)
@@ -446,27 +444,6 @@ class Construction(HostCalls):
             inherited = self.names.record(TypeRef(base))
             if inherited is not None and inherited is not record:
                 self.destroy_object(place, inherited, state, span)
-
-    def _wait_of_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span) -> None:
-        """A deleter of the program's own that waits is called with what the pointer holds. Others are left out: that the
-        pointer was moved away is not always seen."""
-        held = state.load(place)
-        record = self.names.record(self.names.resolve(self.bound_type(deleter)))
-        found = self._methods(record.name, "operator()", 1) if record is not None else ()
-        function = next((f for f in found if f.body is not None), None)
-        if held is None or held == Num(ZERO) or function is None or function.body is None:
-            return
-        if not any(isinstance(n, ir.Api) and n.kind in ir.HOST_WAITS for n in ir.walk(function.body)):
-            return
-        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], None))
-        self.runs(function)
-        try:
-            param = function.params[0]
-            self.bind_local(param.name, param.type, param.span, held, state, moved=True)
-            outcomes = self.run_body(function.body, state)
-        finally:
-            self.frames.pop()
-        self.joined(outcomes, state)
 
     def _converted(self, value: Value, type: TypeRef, span: Span, state: State) -> Value:
         """An object of a wrapper class given where a stream or event is wanted: its conversion operator is called."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
+from stitchcuda.analysis.order.host import allocators
 from stitchcuda.analysis.order.host.names import (
     CUDA_CONSTANTS,
     NUMBERS,
@@ -31,6 +32,7 @@ from stitchcuda.analysis.order.values import (
     Place,
     Pointer,
     Reference,
+    Step,
     Struct,
     Text,
     Unknown,
@@ -103,8 +105,20 @@ class Expressions(Places):
             ir.Opaque: self._opaque,
         }
 
+    def subscript(self, held: Value, index: Expr, span: Span, state: State) -> Value | None:
+        """`x[i]` of a class with an `operator[]` of its own; a layer above does."""
+        raise NotImplementedError
+
     def _read(self, expr: ir.Member | ir.Index | ir.Deref, state: State) -> Value:
-        place = self.locate(expr, state)
+        if isinstance(expr, ir.Index):
+            held = self._held(expr.base, state)
+            own = self.subscript(held, expr.index, expr.span, state) if type(held) is Struct else None
+            if own is not None:
+                return self.load(state, own.place) if isinstance(own, Reference) else own
+            at = self.evaluate(expr.index, state)
+            place = self.element_of(held, self.step_to(held, at), state)
+        else:
+            place = self.locate(expr, state)
         if place is None:
             return self._one_of_several(expr, state) or Unknown(self._unknown_key(expr))
         self.touch(state, place, Mode.READ, expr.span)
@@ -145,8 +159,7 @@ class Expressions(Places):
                 found = [self.pointed(v, state) for v in options_of(self.evaluate(operand, state))]
             case ir.Index(base=base, index=index):
                 at = self.evaluate(index, state)
-                step = at.value if isinstance(at, Num) else symbol(short(f"[{key_of(at)}]"))
-                found = [self.element_of(v, step, state) for v in options_of(self.evaluate(base, state))]
+                found = [self.element_of(v, self.step_to(v, at), state) for v in options_of(self.evaluate(base, state))]
             case _:
                 found = [self.locate(expr, state)]
         return [p for p in found if p is not None]
@@ -194,11 +207,19 @@ class Expressions(Places):
         second = self.evaluate(right, state)
         if op == ",":
             return second
+        if op in ("==", "!=") and self._of_two_objects(left, right, first, second):
+            return TRUE if op == "!=" else NULL
         if isinstance(first, Clock) or isinstance(second, Clock):
             time = self.clock_arithmetic(op, first, second, (left.span[0], right.span[1]))
             if time is not None:
                 return time
         return arithmetic.binary(op, first, second)
+
+    @staticmethod
+    def _of_two_objects(left: Expr, right: Expr, first: Value, second: Value) -> bool:
+        """`this != &other`: nothing is assigned to itself."""
+        apart = isinstance(first, Pointer) and isinstance(second, Pointer) and first.place != second.place
+        return apart and any(isinstance(e, ir.Name) and e.name == "this" for e in (left, right))
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr, state: State) -> Value:
         test = self.evaluate(condition, state)
@@ -225,11 +246,13 @@ class Expressions(Places):
         size = count * number(element) if count is not None and element is not None else None
         name = "new " + expr.type.name
         type = self.bound_type(expr.type) or expr.type
+        record = self.names.record(self.names.resolve(type)) if count is None else None
         obj = self.object_for(
             self.identity("new", expr.span),
             name,
             type=type,
             origin="alloc",
+            memory=allocators.of_new(record, self.names),
             size=size,
             count=count,
         )
@@ -286,6 +309,12 @@ class Expressions(Places):
             target = self.follow(state, place)
             self.touch(state, target, Mode.READ, expr.span)
             return self.load(state, target)
+        given = self.frame.types.get(name) if self.frame.types else None
+        if given is not None and not given.pointer and not given.args:  # `template <int N>`
+            if given.name.isdigit():
+                return Num(number(int(given.name)))
+            if given.name in self.names.constants and given.name != name:
+                return self._name(ir.Name(expr.span, given.name), state)
         if name in WHERE_WRITTEN:
             return Text(name)
         if name in CUDA_CONSTANTS:
@@ -358,8 +387,11 @@ class Expressions(Places):
                 inner = self._base_of_member(base, state)
                 return None if inner is None else self.follow(state, inner.field(name))
             case ir.Index(base=base, index=index):
-                at = self.evaluate(index, state)
-                return self._element(base, at, state)
+                held = self._held(base, state)
+                own = self.subscript(held, index, expr.span, state) if type(held) is Struct else None
+                if own is not None:
+                    return self.place_of_value(own)
+                return self.element_of(held, self.step_to(held, self.evaluate(index, state)), state)
             case ir.Deref(operand=operand):
                 return self.pointed(self.evaluate(operand, state), state)
             case ir.Cast(operand=operand) | ir.Opaque(children=(operand,)):
@@ -403,15 +435,16 @@ class Expressions(Places):
             return held.place
         return place
 
-    def _element(self, base: Expr, at: Value, state: State) -> Place | None:
-        index = at.value if isinstance(at, Num) else symbol(short(f"[{key_of(at)}]"))
-        value = self.evaluate(base, state) if not isinstance(base, ir.Name | ir.Member | ir.Index | ir.Deref) else None
-        if value is None:
-            place = self.locate(base, state)
-            if place is None:
-                return None
-            value = self.load(state, place)
-        return self.element_of(value, index, state)
+    def step_to(self, held: Value, at: Value) -> Step:
+        """The way to the element of `held` at an index or a key; a layer above does."""
+        raise NotImplementedError
+
+    def _held(self, base: Expr, state: State) -> Value:
+        """The value of what is indexed."""
+        if not isinstance(base, ir.Name | ir.Member | ir.Index | ir.Deref):
+            return self.evaluate(base, state)
+        place = self.locate(base, state)
+        return Unknown("") if place is None else self.load(state, place)
 
     def _address(self, operand: Expr, state: State) -> Value:
         if isinstance(operand, ir.Index):
@@ -448,7 +481,15 @@ class Expressions(Places):
         self.construct(place, type, args, state, span)
         return self.load(state, place)
 
+    def assign_object(self, expr: ir.Assign, state: State) -> Value | None:
+        """`x = y` of a class with an `operator=` of its own; a layer above does."""
+        raise NotImplementedError
+
     def assign(self, expr: ir.Assign, state: State) -> Value:
+        if "operator=" in self.program.by_name and not expr.op:
+            done = self.assign_object(expr, state)
+            if done is not None:
+                return done
         value = self.evaluate(expr.value, state)
         return self.assign_value(expr, value, state)
 

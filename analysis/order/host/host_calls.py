@@ -7,7 +7,7 @@ from stitchcuda.analysis.order.cuda.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
 from stitchcuda.analysis.order.cuda.device_vectors import DeviceVectors
 from stitchcuda.analysis.order.cuda.host_functions import AWAITS, TELLS
-from stitchcuda.analysis.order.host import host_library, host_ranges
+from stitchcuda.analysis.order.host import aggregates, host_library, host_ranges
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
@@ -20,6 +20,7 @@ from stitchcuda.analysis.order.values import (
     Num,
     Place,
     Pointer,
+    Reference,
     Struct,
     Truth,
     Unknown,
@@ -88,6 +89,32 @@ class HostCalls(DeviceVectors):
         state.store(a, y)
         state.store(b, x)
 
+    def _exchange(self, target: Expr, value: Expr, state: State) -> Value:
+        """`std::exchange(target, value)`: what the target held."""
+        place = self.locate(target, state)
+        new = self.evaluate(value, state)
+        if place is None:
+            return Unknown(self.fresh("exchange"))
+        held = self.load(state, place)
+        if isinstance(held, Struct):
+            return Unknown(self.fresh("exchange"))
+        self.store_value(state, place, new)
+        return held
+
+    def _get(self, expr: ir.Call, state: State) -> Value | None:
+        """`std::get<1>(t)` of a pair or tuple."""
+        wanted = expr.callee.template[0] if isinstance(expr.callee, ir.Name) and expr.callee.template else None
+        number_ = wanted.value if isinstance(wanted, ir.Const) else None
+        if isinstance(wanted, TypeRef) and wanted.name.isdigit():
+            number_ = int(wanted.name)
+        place, found = self.place_or_value(expr.args[0], state)
+        if place is None and found is not None:
+            place = self.place_of_value(found)
+        if place is None or not isinstance(number_, int):
+            return None
+        field = aggregates.part(self.names.resolve(self.bound_type(self.type_of(place))), number_, self.names)
+        return None if field is None else Reference(self.follow(state, place.field(field)))
+
     def _make(self, expr: ir.Call, state: State) -> Value:
         callee = expr.callee
         given = callee.template[0] if isinstance(callee, ir.Name) and callee.template else None
@@ -141,6 +168,14 @@ class HostCalls(DeviceVectors):
         if short_name == "swap" and len(expr.args) == 2:
             self._swap(expr.args[0], expr.args[1], state)
             return [(state, NULL)]
+        if short_name == "exchange" and len(expr.args) == 2:
+            return [(state, self._exchange(expr.args[0], expr.args[1], state))]
+        if short_name in ("make_pair", "make_tuple"):
+            return [(state, self.temporary(TypeRef(f"std::{short_name[5:]}"), expr.args, state, expr.span))]
+        if short_name == "get" and len(expr.args) == 1:
+            part = self._get(expr, state)
+            if part is not None:
+                return [(state, part)]
         timed = self._clock(name, short_name, expr, state)
         if timed is not None:
             return [(state, timed)]

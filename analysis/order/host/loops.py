@@ -262,7 +262,12 @@ class Loops(Lengths):
     def _range_length(self, stmt: ir.Loop, state: State) -> int | None:
         if stmt.iterable is None:
             return None
+        if isinstance(stmt.iterable, ir.InitList):
+            return len(stmt.iterable.items)
         value = self._iterable(stmt.iterable, state)
+        if isinstance(value, Instance) and self.is_map(value.object):
+            keys = self.entries(state, value.object)
+            return None if keys is None else len(keys)
         if isinstance(value, Instance):
             return self.count_of(state, value.object).constant
         if isinstance(value, Pointer):
@@ -283,10 +288,19 @@ class Loops(Lengths):
         if stmt.target is None or stmt.iterable is None:
             return
         target = stmt.target
+        if isinstance(stmt.iterable, ir.InitList) and index.constant is not None:
+            items = stmt.iterable.items
+            if index.constant < len(items):
+                self._bound(target, items[index.constant], self.outcomes(items[index.constant], state))
+                return
         value = self._iterable(stmt.iterable, state)
         if isinstance(stmt.iterable, ir.Call) and self._is_range(stmt.iterable):
             return  # a counter, set elsewhere
         element = self.element_of(value, index, state) if isinstance(value, Pointer | Instance) else None
+        if isinstance(value, Instance) and self.is_map(value.object):
+            keys = self.entries(state, value.object) if index.constant is not None else None
+            step = index if keys is None or index.constant is None else keys[index.constant]
+            element = self.entry(state, value.object, step)
         if element is None:
             self.bind_local(target.name, target.type, target.span, Unknown(self.fresh(target.name)), state)
         elif target.type.reference or self.frame.function.language == "python":
@@ -335,17 +349,48 @@ class Loops(Lengths):
         """The K of `counter % K` in the body; 1 without one."""
         if counter is None or counter.step != 1:
             return 1
-        period = 1
-        for node in ir.walk(stmt.body):
-            if isinstance(node, ir.Binary) and node.op in ("%", "&") and self._mentions(node.left, counter.name):
-                value = self.evaluate(node.right, state.copy())
-                k = value.value.constant if isinstance(value, Num) else None
-                if k is None:
-                    continue
-                k = k + 1 if node.op == "&" else k
-                if 1 < k <= MAX_PERIOD:
-                    period = max(period, k)
-        return period
+        return max((k for k in self._moduli(stmt.body, counter.name, {}, state, 0) if 1 < k <= MAX_PERIOD), default=1)
+
+    def _moduli(self, body: ir.Stmt, name: str, types: Mapping[str, ir.TypeRef], state: State, depth: int) -> list[int]:
+        """The constants K of `name % K`, also in what the program's own functions do with a parameter that they are given
+        for it. `types`: what the template parameters there stand for."""
+        found = []
+        for node in ir.walk(body):
+            if isinstance(node, ir.Binary) and node.op in ("%", "&") and self._mentions(node.left, name):
+                given = types.get(node.right.name) if isinstance(node.right, ir.Name) else None
+                right = node.right if given is None else ir.Name(node.span, given.name)
+                value = self._constant_of(right, state)
+                if value is not None:
+                    found.append(value + 1 if node.op == "&" else value)
+            elif depth < 3 and isinstance(node, ir.Call | ir.Index):
+                args = node.args if isinstance(node, ir.Call) else (node.index,)
+                if any(self._mentions(a, name) for a in args):
+                    for function, inner in self._callees(node, state):
+                        for param, arg in zip(function.params, args, strict=False):
+                            if function.body is not None and self._mentions(arg, name):
+                                found += self._moduli(function.body, param.name, inner, state, depth + 1)
+        return found
+
+    def _constant_of(self, expr: Expr, state: State) -> int | None:
+        if isinstance(expr, ir.Name) and expr.name.isdigit():
+            return int(expr.name)
+        if any(isinstance(n, ir.Call | ir.Api | ir.Assign | ir.Launch | ir.New) for n in ir.walk(expr)):
+            return None
+        value = self.evaluate(expr, state.copy())
+        return value.value.constant if isinstance(value, Num) else None
+
+    def _callees(self, node: ir.Call | ir.Index, state: State) -> list[tuple[ir.Function, Mapping[str, ir.TypeRef]]]:
+        """The program's own function that a call may mean, when its name says which, and its template parameters."""
+        callee = node.callee if isinstance(node, ir.Call) else node
+        name = callee.name if isinstance(callee, ir.Name | ir.Member) else "operator[]"
+        uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
+        if len(uids) != 1:
+            return []
+        function = self.program.functions[uids[0]]
+        base = callee.base if isinstance(callee, ir.Member | ir.Index) else None
+        place = self.locate(base, state.copy()) if isinstance(base, ir.Name) and function.template else None
+        type = self.names.resolve(self.bound_type(self.type_of(place))) if place is not None else None
+        return [(function, self.class_types(function, type))]
 
     @staticmethod
     def _mentions(expr: Expr, name: str) -> bool:

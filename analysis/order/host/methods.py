@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from functools import cached_property
 
+from stitchcuda.analysis.order.arithmetic import TRUE
 from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.order.host.construction import Outcome
-from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import OPTIONALS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.host.summaries import Summaries
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -100,6 +101,7 @@ class Methods(Summaries):
         type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
         inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer | Handle)
         if type is not None and (inferred or plain(type.name) in SMART_POINTERS) and place is not None:
+            self.reset_at = expr.span
             result = self.smart_pointer_method(state, place, callee.name, expr.args)
             if result is not None:
                 return [(state, result)]
@@ -107,6 +109,12 @@ class Methods(Summaries):
             target = self.pointed(value, state)
             type = self.names.resolve(self.type_of(target)) if target is not None else None
         record = self.names.record(type)
+        if record is not None and target is not None:
+            declared = self.type_of(target)
+            if declared is not None and declared.name in OPTIONALS and declared.args:
+                result = self._optional_method(target, declared.args[0], callee.name, expr, record, state)
+                if result is not None:
+                    return [(state, result)]
         if record is not None:
             over = self._overriders(record, callee.name, len(expr.args)) if self._made_elsewhere(target) else ()
             if over and target is not None:
@@ -123,6 +131,25 @@ class Methods(Summaries):
             self.transferred(callee.name, [self.evaluate(a, state) for a in expr.args], expr.span, state)
             return [(state, Unknown(self.fresh(callee.name)))]
         return self.unresolved(callee.name, expr, state)
+
+    def _optional_method(
+        self, place: Place, held: TypeRef, name: str, expr: ir.Call, record: ir.Record, state: State
+    ) -> Value | None:
+        """The methods of `std::optional` itself."""
+        present = next(state.below(place), None) is not None
+        match name:
+            case "emplace" | "reset":
+                if present:
+                    self.destroy_object(place, record, state, expr.span)
+                    state.clear_below(place)
+                if name == "emplace":
+                    self.construct(place, held, expr.args, state, expr.span)
+                return Reference(place)
+            case "value" | "operator*" | "operator->":
+                return Reference(place)
+            case "has_value":
+                return TRUE if present else Unknown(self.fresh(name))
+        return None
 
     # ------------------------------------------------------------------------------------------------------ overriding
 

@@ -106,8 +106,10 @@ CUDA_CONSTANTS: dict[str, int] = {
 
 STREAM_TYPES = frozenset({"cudaStream_t", "CUstream", "cudaStream"})
 EVENT_TYPES = frozenset({"cudaEvent_t", "CUevent"})
-CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"})
+MAPS = frozenset({"map", "unordered_map"})
+CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"}) | MAPS
 DEVICE_CONTAINERS = frozenset({"device_vector"})
+OPTIONALS = frozenset({"std::optional", "optional", "std::experimental::optional"})
 SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})
 NUMBERS = frozenset(SIZES) - {"dim3", "cudaStream_t", "cudaEvent_t"}
 
@@ -191,7 +193,7 @@ class Names:
             else:
                 target = targets[name] = self.aliases.get(name) or self.aliases.get(plain(name))
             if target is None or target.name == name:
-                return type
+                return type if name not in OPTIONALS else self._content(type)
             type = TypeRef(
                 target.name,
                 target.args or type.args,
@@ -201,6 +203,15 @@ class Names:
                 type.dims or target.dims,
             )
         return type
+
+    def _content(self, type: TypeRef) -> TypeRef:
+        """An optional object, stream or event is taken for what it holds."""
+        if type.pointer or type.dims or not type.args:
+            return type
+        held = self.resolve(type.args[0])
+        if held is None or not (self.record(held) is not None or held.name in STREAM_TYPES | EVENT_TYPES):
+            return type
+        return TypeRef(held.name, held.args, held.pointer, type.reference, type.const or held.const, held.dims)
 
     def record(self, type: TypeRef | None) -> Record | None:
         """The record that a (non-pointer) type names."""

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.cuda.clocks import Clocks
-from stitchcuda.analysis.order.host import statics
+from stitchcuda.analysis.order.host import aggregates, allocators, statics
 from stitchcuda.analysis.order.host.host_ranges import both
 from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
     DEVICE_CONTAINERS,
     EVENT_TYPES,
+    MAPS,
     NUMBERS,
     SMART_POINTERS,
     STREAM_TYPES,
@@ -182,7 +183,9 @@ class Places(Clocks):
                 return Place(obj)
         return None
 
-    def element_of(self, value: Value, index: Poly, state: State) -> Place | None:
+    def element_of(self, value: Value, index: Step, state: State) -> Place | None:
+        if isinstance(index, str):  # a key, of a map
+            return self.follow(state, Place(value.object, (index,))) if isinstance(value, Instance) else None
         match value:
             case Pointer(place=place, array=True, index=first):
                 step = symbol(self.fresh("any")) if first is None else first + index
@@ -217,16 +220,34 @@ class Places(Clocks):
                 return None
             if isinstance(step, str):
                 record = self.names.record(type)
-                type = self.names.field_type(record, step) if record is not None else None
+                if record is None:
+                    type = self._part_of(type, step)
+                    continue
+                field = self.names.field_type(record, step)
+                type = field if field is None or not type.args else self._as_given(record, field, type.args)
             elif type.dims or type.pointer:
                 type = pointee(type)
             elif plain(type.name) in CONTAINERS | DEVICE_CONTAINERS and type.args:
-                type = type.args[0]
+                type = pointee_of_container(type)
             elif position == 0 and self.objects[place.object].identity.kind in ("new", "alloc", "outside"):
                 continue  # the object's type is already that of its elements
             else:
                 return None
         return type
+
+    def _part_of(self, type: TypeRef, name: str) -> TypeRef | None:
+        """The type of a part of a pair, of what a map holds for a key."""
+        if name.startswith("[") and plain(type.name) in MAPS:
+            return pointee_of_container(type)
+        return aggregates.part_type(type, name) if aggregates.is_aggregate(type) else None
+
+    def _as_given(self, record: ir.Record, field: TypeRef, args: tuple[TypeRef, ...]) -> TypeRef:
+        """The type of a field of a class template, for these arguments."""
+        given = dict(zip(statics.parameters_of(self.program, record), args, strict=False))
+        bound = given.get(field.name)
+        if bound is None or not (field.pointer or field.dims):
+            return field if bound is None else bound
+        return replace(field, name=bound.name, args=bound.args, pointer=field.pointer + bound.pointer)
 
     def load(self, state: State, place: Place) -> Value:
         """What a place holds; made up on the spot when nothing was stored there."""
@@ -320,7 +341,7 @@ class Places(Clocks):
         """A place in the user's words."""
         text = self.objects[place.object].name
         for step in place.path:
-            text += f".{step}" if isinstance(step, str) else f"[{index_text(step)}]"
+            text += (step if step.startswith("[") else f".{step}") if isinstance(step, str) else f"[{index_text(step)}]"
         return text
 
     def _outside(self, state: State, place: Place, type: TypeRef | None) -> Value:
@@ -386,7 +407,7 @@ class Places(Clocks):
             self.display(place),
             type=type,
             origin="local",
-            memory=Memory.DEVICE if on_device else Memory.PAGEABLE,
+            memory=Memory.DEVICE if on_device else allocators.of_container(type, self.names),
             count=count or symbol(f"{self.display(place)}.size@{place.object}"),
         )
         if made.size is None and element is not None and made.count is not None:
@@ -516,7 +537,7 @@ def pointee_of_container(type: TypeRef | None) -> TypeRef | None:
     if type is None:
         return None
     if type.args and plain(type.name) in CONTAINERS | DEVICE_CONTAINERS:
-        return type.args[0]
+        return type.args[0] if plain(type.name) not in MAPS else type.args[1] if len(type.args) > 1 else None
     return pointee(type)
 
 

@@ -7,16 +7,20 @@ from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, narrowed, negate, short
 from stitchcuda.analysis.order.cuda.queries import decisive_query
-from stitchcuda.analysis.order.host import statics
+from stitchcuda.analysis.order.host import aggregates, statics
 from stitchcuda.analysis.order.host.calls import Calls
 from stitchcuda.analysis.order.host.construction import Outcome
+from stitchcuda.analysis.order.host.names import CONTAINERS, plain
+from stitchcuda.analysis.order.host.places import COUNTS
 from stitchcuda.analysis.order.state import State, differences, merge
+from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.timeline import Condition
-from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Reference, Struct, Unknown, Value
+from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Pointer, Reference, Struct, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt
 
 ALIKE_CASES = 4  # cases of a `switch` that differ in template arguments only and are followed
+SEEN = "#seen"  # a field of static objects that were made
 MAX_ENTERED = 32  # groups of paths times cases of a `switch`
 
 
@@ -174,8 +178,10 @@ class Statements(Calls):
 
     def _declare(self, stmt: ir.Declare, state: State) -> list[State]:
         init = stmt.init
-        if stmt.static and init is not None:
+        if stmt.static and self.frame.function.language != "python":
             return self._static(stmt, state)
+        if isinstance(init, ir.Opaque) and init.what == aggregates.BINDING and self._bind_part(stmt, init, state):
+            return [state]
         if stmt.type.reference and init is not None:
             found, place = self._referred(init, state)
             if place is not None:
@@ -213,10 +219,35 @@ class Statements(Calls):
             if isinstance(value, Reference):
                 value = self.load(after, value.place)
             moved = isinstance(init, ir.Call | ir.Api | ir.New)
-            value = narrowed(value, self.names.resolve(stmt.type))
+            type = self.names.resolve(stmt.type)
+            if type is not None and isinstance(value, Struct):
+                value = self._converted(value, type, stmt.span, after)
+            value = narrowed(value, type)
             self.bind_local(stmt.name, stmt.type, stmt.span, value, after, moved=moved)
             out.append(after)
         return out
+
+    def _bind_part(self, stmt: ir.Declare, binding: ir.Opaque, state: State) -> bool:
+        """`auto [a, b] = ...`: the name stands for a part of the variable behind it."""
+        whole, position = binding.children
+        place = self.locate(whole, state)
+        if place is None or not isinstance(position, ir.Const) or not isinstance(position.value, int):
+            return False
+        held = self.load(state, place)
+        if isinstance(held, Instance):
+            found = Place(held.object, (number(position.value),))
+        elif isinstance(held, Struct):
+            type = self.names.resolve(self.bound_type(self.type_of(held.place)))
+            field = aggregates.part(type, position.value, self.names)
+            if field is None:
+                return False
+            found = held.place.field(field)
+        elif isinstance(held, Pointer) and held.array and held.index == ZERO:
+            found = held.place.element(number(position.value))
+        else:
+            return False
+        self.frame.scopes[-1][stmt.name] = self.follow(state, found)
+        return True
 
     def _static(self, stmt: ir.Declare, state: State) -> list[State]:
         """A static local keeps its value between calls: initialised once, on first sight."""
@@ -226,12 +257,26 @@ class Statements(Calls):
         obj = self.object_for(identity, stmt.name, type=self.bound_type(stmt.type), origin="local")
         place = Place(obj.id)
         frame.scopes[-1][stmt.name] = place
-        if state.load(place) is None and stmt.init is not None:
-            if isinstance(stmt.init, ir.Construct):
-                self.construct(place, stmt.type, stmt.init.args, state, stmt.span)
-            else:
-                self.initialise(place, stmt.type, stmt.init, state)
+        if next(state.below(place), None) is not None:
+            return [state]
+        if stmt.init is None:
+            self._first_sight(place, stmt, state)
+        elif isinstance(stmt.init, ir.Construct):
+            self.construct(place, stmt.type, stmt.init.args, state, stmt.span)
+        else:
+            self.initialise(place, stmt.type, stmt.init, state)
         return [state]
+
+    def _first_sight(self, place: Place, stmt: ir.Declare, state: State) -> None:
+        """A static local without an initialiser: null, zero, or made by its default constructor."""
+        type = self.names.resolve(self.bound_type(stmt.type))
+        if type is None or type.dims:
+            return
+        if type.pointer or type.name in COUNTS:
+            state.store(place, NULL)
+        elif self.names.record(type) is not None:
+            state.store(place.field(SEEN), NULL)
+            self.construct(place, stmt.type, (), state, stmt.span)
 
     def _return(self, value: Expr | None, state: State, stmt: ir.Return) -> None:
         frame = self.frame
@@ -240,7 +285,9 @@ class Statements(Calls):
             frame.returns.append((state, NULL))
             return
         found = None
-        if frame.function.returns.reference:
+        if isinstance(value, ir.InitList) and (made := self._returned_list(value, state)) is not None:
+            found = [(state, made)]
+        elif frame.function.returns.reference:
             found, place = self._referred(value, state)
             if place is not None:
                 self._leave(state, NULL, stmt)
@@ -253,6 +300,14 @@ class Statements(Calls):
                 result = self._converted(result, frame.function.returns, stmt.span, after)
             self._leave(after, result, stmt)
             frame.returns.append((after, result))
+
+    def _returned_list(self, listed: ir.InitList, state: State) -> Value | None:
+        """`return {a, b};` of a record, pair or container."""
+        type = self.names.resolve(self.bound_type(self.frame.function.returns))
+        if type is None or type.pointer or type.reference:
+            return None
+        known = aggregates.is_aggregate(type) or self.names.record(type) is not None or plain(type.name) in CONTAINERS
+        return self.temporary(type, (listed,), state, listed.span) if known and listed.items else None
 
     def _leave(self, state: State, kept: Value, stmt: ir.Return) -> None:
         """The end of every open scope of the function; the returned object lives on."""

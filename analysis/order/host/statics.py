@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from stitchcuda.analysis.program.ir import Const, Declare, Expr, Function, Name, Program, TypeRef
+from stitchcuda.analysis.program.ir import Const, Declare, Expr, Function, Name, Program, Record, TypeRef
 
 _ARGUMENTS = re.compile(r"<.*>", re.DOTALL)
 
@@ -37,6 +37,12 @@ def parameters(program: Program, function: Function) -> tuple[str, ...]:
     record = program.records.get(function.record)
     methods = [program.functions[uid].template for uid in record.methods] if record is not None else []
     return function.template[: min((len(each) for each in methods), default=len(function.template))]
+
+
+def parameters_of(program: Program, record: Record) -> tuple[str, ...]:
+    """The template parameters of a class, as its methods have them: those that all of them begin with."""
+    methods = [program.functions[uid].template for uid in record.methods]
+    return min(methods, key=len, default=())
 
 
 def as_member(type: TypeRef, program: Program, function: Function, types: Mapping[str, TypeRef]) -> TypeRef:

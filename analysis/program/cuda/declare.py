@@ -6,7 +6,8 @@ from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Segment
 from stitchcuda.analysis.program.cuda.declarators import Specifiers, declared, specifiers
 from stitchcuda.analysis.program.cuda.expressions import arguments
-from stitchcuda.analysis.program.ir import Construct, Declare, Evaluate, Expr, Opaque, Stmt, TypeRef
+from stitchcuda.analysis.program.ir import Const, Construct, Declare, Evaluate, Expr, Opaque, Stmt, TypeRef
+from stitchcuda.analysis.program.ir import Name as IrName
 from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node
 
@@ -117,14 +118,31 @@ def binding_names(declarator: Node | None) -> list[Node]:
 
 
 def _bindings(cx: Context, names: list[Node], spec: Specifiers, value: Expr | None, out: list[Stmt]) -> Declare | None:
-    """Structured bindings: the value is evaluated once, the names hold unknown parts of it."""
-    made: Declare | None = None
+    """Structured bindings: the value is evaluated once, into a variable without a name, and the names hold its parts."""
+    whole = cx.span(names[0])
+    if value is not None:
+        hidden = Declare(whole, hidden_name(cx, names), spec.type, value, spec.static, name_span=whole)
+        cx.tally.locals.add(hidden.name)
+        out.append(hidden)
+    bound = bound_names(cx, names, spec.type)
+    cx.tally.locals.update(b.name for b in bound)
+    out.extend(bound)
+    return bound[-1]
+
+
+def hidden_name(cx: Context, names: list[Node]) -> str:
+    """What the variable behind structured bindings is called: `[a, b]`."""
+    return f"[{', '.join(cx.read(n) for n in names)}]"
+
+
+def bound_names(cx: Context, names: list[Node], type: TypeRef) -> list[Declare]:
+    """`[a, b]`: the variables that name the parts of a value."""
+    hidden = hidden_name(cx, names)
+    made: list[Declare] = []
     for position, name in enumerate(names):
         span = cx.span(name)
-        parts = (value,) if position == 0 and value is not None else ()
-        made = Declare(span, cx.read(name), spec.type, Opaque(span, "structured binding", parts), name_span=span)
-        cx.tally.locals.add(made.name)
-        out.append(made)
+        part = Opaque(span, "structured binding", (IrName(span, hidden), Const(span, position)))
+        made.append(Declare(span, cx.read(name), type, part, name_span=span))
     return made
 
 

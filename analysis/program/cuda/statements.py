@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from stitchcuda.analysis.program.cuda import declare, macros
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import STATEMENTS, Context
@@ -246,12 +248,9 @@ def range_for(cx: Context, node: Node, out: list[Stmt]) -> None:
     span = cx.span(node)
     if names:
         where = cx.span(declarator or node)
-        target = Declare(where, "", spec.type, name_span=where)
-        bound = tuple(
-            Declare(cx.span(n), cx.read(n), spec.type, Opaque(cx.span(n), "structured binding"), name_span=cx.span(n))
-            for n in names
-        )
-        body = Block(body.span, (*bound, body))
+        named = replace(spec.type, reference=True)  # a copy of an element would not be told from the element
+        target = Declare(where, declare.hidden_name(cx, names), named, name_span=where)
+        body = Block(body.span, (*declare.bound_names(cx, names, spec.type), body))
     else:
         what = declared(cx, declarator, spec.type)
         where = cx.span(what.name) if what.name is not None else span

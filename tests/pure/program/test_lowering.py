@@ -65,7 +65,10 @@ DECLARATIONS = [
     ("static __shared__ float t[32];", "static __shared__ float[32] t"),
     ("extern __shared__ float t[];", "__shared__ float[] t"),
     ("extern float t[];", ""),
-    ("auto [p, q] = g();", "auto p = ?structured-binding(g())\nauto q = ?structured-binding()"),
+    (
+        "auto [p, q] = g();",
+        "auto [p, q] = g()\nauto p = ?structured-binding([p, q], 0)\nauto q = ?structured-binding([p, q], 1)",
+    ),
     ("void (*fp)(int) = g;", "function<void, int>* fp = g"),
     ("int helper(int); helper(1);", "helper(1)"),
     ("typename T::value_type v = x;", "T::value_type v = x"),

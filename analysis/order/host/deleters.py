@@ -1,0 +1,176 @@
+"""What a smart pointer does with what it owns, and how objects of a class are copied."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cached_property
+
+from stitchcuda.analysis.order.host.host_calls import HostCalls, Outcome
+from stitchcuda.analysis.order.host.names import EVENT_TYPES, SMART_POINTERS, STREAM_TYPES, plain
+from stitchcuda.analysis.order.recorder import Frame
+from stitchcuda.analysis.order.state import State, merge, merged_number
+from stitchcuda.analysis.order.symbolic import ZERO
+from stitchcuda.analysis.order.values import Num, Place, Pointer, Reference, Struct, Unknown, Value, either, solid
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
+from stitchcuda.analysis.program.link import resolve
+
+DELETER = "#deleter"  # a field of what a smart pointer owns: the deleter that it was given
+
+
+class Deleters(HostCalls):
+    """Layer of the executor: the deleters of smart pointers are run."""
+
+    def bind_local(
+        self, name: str, type: TypeRef, span: Span, value: Value, state: State, moved: bool = False
+    ) -> Place:
+        """A new local variable; the layer above makes it."""
+        raise NotImplementedError
+
+    def run_body(self, body: ir.Block, state: State) -> list[Outcome]:
+        """Executes the body of the function on top of the frame stack; a layer above does."""
+        raise NotImplementedError
+
+    def joined(self, outcomes: list[Outcome], state: State) -> Value:
+        if not outcomes:
+            state.dead = True
+            return Unknown("dead")
+        current, value = outcomes[0]
+        for other, other_value in outcomes[1:]:
+            current = merge(current, other, self.fresh)
+            if other_value != value:
+                value = self._either(value, other_value)
+        if current is not state:
+            state.become(current)
+        return value
+
+    def _either(self, a: Value, b: Value) -> Value:
+        if isinstance(a, Struct) or isinstance(b, Struct):
+            return a if isinstance(a, Struct) else b
+        if solid(a) != solid(b):
+            return a if solid(a) else b
+        one_of = either((a, b))
+        if one_of is not None:
+            return one_of
+        if isinstance(a, Num) and isinstance(b, Num):
+            return Num(merged_number(a.value, b.value, self.fresh("phi")))
+        return Unknown(self.fresh("phi"))
+
+    def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
+        return self.meant(self.frame.function.path, name, argc, record)
+
+    def meant(self, path: str, name: str, argc: int, record: str | None) -> tuple[Function, ...]:
+        """What a call in a file means (see `link.resolve`), looked up once."""
+        key = (path, name, argc, record)
+        known = self._meant.get(key)
+        if known is None:
+            known = self._meant[key] = resolve(self.program, path, name, argc, record)
+        return known
+
+    @cached_property
+    def _meant(self) -> dict[tuple[str, str, int, str | None], tuple[Function, ...]]:
+        return {}
+
+    def keep_deleter(self, values: list[Value], state: State) -> None:
+        """`unique_ptr<T, D> p(memory, deleter)`: the deleter goes where the memory goes."""
+        if len(values) != 2 or not isinstance(values[0], Pointer) or not isinstance(values[1], Struct):
+            return
+        owned, given = self.objects[values[0].place.object], values[1].place
+        identity = replace(owned.identity, kind="deleter", extra=f"{owned.identity.kind}{owned.identity.extra}")
+        kept = Place(self.object_for(identity, "deleter", type=self.type_of(given)).id)
+        self.copy_record(state, given, kept)
+        state.store(Place(owned.id).field(DELETER), Reference(kept))
+
+    def run_deleter(self, place: Place, deleter: TypeRef, state: State, span: Span, whatever: bool) -> None:
+        """A deleter of the program's own is called with what the pointer holds. That the pointer was moved away is not
+        always seen: unless it is `whatever` it does, only one that waits is."""
+        held = state.load(place)
+        record = self.names.record(self.names.resolve(self.bound_type(deleter)))
+        found = self._methods(record.name, "operator()", 1) if record is not None else ()
+        function = next((f for f in found if f.body is not None), None)
+        if held is None or held == Num(ZERO) or function is None or function.body is None:
+            return
+        waits = any(isinstance(n, ir.Api) and n.kind in ir.HOST_WAITS for n in ir.walk(function.body))
+        if not waits and (not whatever or not solid(held)):
+            return
+        kept = state.load(Place(held.place.object).field(DELETER)) if isinstance(held, Pointer) else None
+        this = kept.place if isinstance(kept, Reference) else None
+        if len(self.frames) >= self.options.max_depth:
+            return
+        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), [{}], this))
+        self.runs(function)
+        try:
+            param = function.params[0]
+            self.bind_local(param.name, param.type, param.span, held, state, moved=True)
+            outcomes = self.run_body(function.body, state)
+        finally:
+            self.frames.pop()
+        self.joined(outcomes, state)
+
+    def smart_pointer_method(self, state: State, place: Place, name: str, args: tuple[Expr, ...]) -> Value | None:
+        if name == "reset":
+            type = self.names.resolve(self.bound_type(self.type_of(place)))
+            if type is not None and plain(type.name) in SMART_POINTERS and len(type.args) > 1 and not type.pointer:
+                self.run_deleter(place, type.args[1], state, self.reset_at, True)
+        return super().smart_pointer_method(state, place, name, args)
+
+    reset_at: Span = (0, 0)  # the call of a smart pointer's method that runs
+
+    def stays(self, name: str, function: Function) -> bool:
+        """A variable of a function that is only looked into there, never handed on, moved or returned."""
+        key = (function.uid, name)
+        known = self._staying.get(key)
+        if known is None:
+            looked: set[int] = set()
+            nodes = list(ir.walk(function.body)) if function.body is not None else []
+            for node in nodes:
+                if isinstance(node, ir.Member):
+                    looked.add(id(node.base))
+                    if isinstance(node.base, ir.Deref):
+                        looked.add(id(node.base.operand))
+                elif isinstance(node, ir.Deref | ir.Unary):
+                    looked.add(id(node.operand))
+                elif isinstance(node, ir.Index):
+                    looked.add(id(node.base))
+            named = [n for n in nodes if isinstance(n, ir.Name) and n.name == name]
+            released = any(isinstance(n, ir.Member) and n.name in ("release", "swap") for n in nodes)
+            known = self._staying[key] = not released and all(id(n) in looked for n in named)
+        return known
+
+    @cached_property
+    def _staying(self) -> dict[tuple[str, str], bool]:
+        return {}
+
+
+def is_nothing(init: Expr) -> bool:
+    """`std::nullopt`, `{}`."""
+    nothing = isinstance(init, ir.Name) and plain(init.name) == "nullopt"
+    return nothing or (isinstance(init, ir.InitList) and not init.items)
+
+
+def member_by_member(constructor: Function, record: ir.Record) -> bool:
+    """A constructor takes something that another object of its class owns, as it is, and leaves it there."""
+    if constructor.body is None or len(constructor.params) != 1:
+        return False
+    param = constructor.params[0]
+    if plain(param.type.name) != plain(record.name) or not param.type.reference:
+        return False
+    taken: set[str] = set()
+    left: set[str] = set()
+    for _, value in constructor.initializers:
+        given = value.args[0] if isinstance(value, ir.Construct) and len(value.args) == 1 else value
+        taken.add(_member_of(given, param.name))
+    for stmt in constructor.body.body:
+        done = stmt.expr if isinstance(stmt, ir.Evaluate) else None
+        if not isinstance(done, ir.Assign) or done.op or any(isinstance(n, ir.Call) for n in ir.walk(done)):
+            return False
+        left.add(_member_of(done.target, param.name))
+        taken.add(_member_of(done.value, param.name))
+    owning = {f.name for f in record.fields if f.type.pointer or f.type.name in STREAM_TYPES | EVENT_TYPES}
+    return bool((taken - left) & owning)
+
+
+def _member_of(expr: Expr, name: str) -> str:
+    """`f` of `name.f`."""
+    known = isinstance(expr, ir.Member) and isinstance(expr.base, ir.Name) and expr.base.name == name
+    return expr.name if known and isinstance(expr, ir.Member) else ""

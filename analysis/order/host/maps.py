@@ -1,0 +1,130 @@
+"""Maps of the C++ library: what they hold, by key. Keys that are texts or numbers are told apart; others are like the
+indexes of arrays that are not known."""
+
+from __future__ import annotations
+
+from stitchcuda.analysis.order.arithmetic import key_of, short
+from stitchcuda.analysis.order.host.containers import Containers
+from stitchcuda.analysis.order.host.names import MAPS, plain
+from stitchcuda.analysis.order.host.places import pointee_of_container
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, symbol
+from stitchcuda.analysis.order.values import (
+    SIZE,
+    Instance,
+    Num,
+    Place,
+    Pointer,
+    Reference,
+    Step,
+    Text,
+    Unknown,
+    Value,
+)
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
+
+
+class Maps(Containers):
+    """Layer of the executor: maps."""
+
+    def is_map(self, obj: int) -> bool:
+        type = self.names.resolve(self.objects[obj].type)
+        return type is not None and plain(type.name) in MAPS
+
+    def step_to(self, held: Value, at: Value) -> Step:
+        """The way to the element of `held` at an index or a key."""
+        if isinstance(at, Num):
+            return at.value
+        if isinstance(at, Text) and isinstance(held, Instance) and self.is_map(held.object):
+            return f'["{at.value}"]'
+        return symbol(short(f"[{key_of(at)}]"))
+
+    def entries(self, state: State, obj: int) -> list[Step] | None:
+        """The keys under which a map holds something; None when they are not all known."""
+        steps = dict.fromkeys(path[0] for path, _ in state.below(Place(obj)) if path and path[0] != SIZE)
+        if not steps or any(isinstance(s, Poly) and s.constant is None for s in steps):
+            return None
+        return list(steps)
+
+    def entry(self, state: State, obj: int, step: Step) -> Place:
+        """The pair of a key and what the map holds for it."""
+        map_type = self.names.resolve(self.objects[obj].type)
+        kinds = map_type.args if map_type is not None else ()
+        identity = self.objects[obj].identity
+        made = self.object_for(
+            self.identity("entry", (identity.start, identity.end), f"{obj}{step}"),
+            f"{self.objects[obj].name}[{step}]", type=TypeRef("std::pair", kinds), origin="local",
+        )  # fmt: skip
+        place = Place(made.id)
+        state.store(place.field("first"), Num(step) if isinstance(step, Poly) else Text(step[2:-2]))
+        state.store(place.field("second"), Reference(self.follow(state, Place(obj, (step,)))))
+        return place
+
+    def container_method(
+        self, state: State, instance: Instance, name: str, args: tuple[Expr, ...], span: Span
+    ) -> Value | None:
+        if not self.is_map(instance.object):
+            return super().container_method(state, instance, name, args, span)
+        obj = instance.object
+        match name:
+            case "at" | "operator[]":
+                return Reference(self.follow(state, Place(obj, (self._key(instance, args, state),))))
+            case "find":
+                step = self._key(instance, args, state)
+                known = self._holds(state, obj, step)
+                return Pointer(self.entry(state, obj, step)) if known else Unknown(self.fresh("found"))
+            case "count" | "contains":
+                step = self._key(instance, args, state)
+                return Num(ONE) if self._holds(state, obj, step) else Unknown(self.fresh(name))
+            case "emplace" | "try_emplace" | "insert" | "insert_or_assign" | "emplace_hint":
+                self._put(instance, args, state, span)
+                return Unknown(self.fresh(name))
+            case "erase":
+                step = self._key(instance, args, state)
+                state.clear_below(Place(obj, (step,)))
+                return Unknown(self.fresh(name))
+            case "clear":
+                state.clear_below(Place(obj))
+                return Num(ZERO)
+            case "end" | "cend":
+                return Num(ZERO)  # what nothing that is found is equal to
+            case "size" | "begin" | "cbegin" | "empty" | "reserve":
+                return Unknown(self.fresh(name))
+        return None
+
+    def fill_container(self, state: State, instance: Instance, args: tuple[Expr, ...], span: Span) -> None:
+        if not self.is_map(instance.object) or not (len(args) == 1 and isinstance(args[0], ir.InitList)):
+            super().fill_container(state, instance, args, span)
+            return
+        for item in args[0].items:
+            self._put(instance, (item,), state, span)
+
+    def _holds(self, state: State, obj: int, step: Step) -> bool:
+        known = isinstance(step, str) or step.constant is not None
+        return known and next(state.below(Place(obj, (step,))), None) is not None
+
+    def _key(self, instance: Instance, args: tuple[Expr, ...], state: State) -> Step:
+        at: Value = self.evaluate(args[0], state) if args else Unknown(self.fresh("key"))
+        return self.step_to(instance, at)
+
+    def _put(self, instance: Instance, args: tuple[Expr, ...], state: State, span: Span) -> None:
+        """`emplace(key, ...)`, `insert({key, value})`."""
+        if len(args) == 1 and isinstance(args[0], ir.InitList):
+            args = args[0].items
+        element = pointee_of_container(self.objects[instance.object].type)
+        if len(args) == 1:
+            pair = self.place_of_value(self.evaluate(args[0], state))
+            if pair is not None:
+                step = self.step_to(instance, self.load(state, pair.field("first")))
+                value = self.load(state, pair.field("second"))
+                self.store_value(state, Place(instance.object, (step,)), value, element)
+            return
+        step = self._key(instance, args, state)
+        place = Place(instance.object, (step,))
+        record = self.names.record(self.names.resolve(element))
+        if record is not None and element is not None:
+            self.construct(place, element, args[1:], state, span)
+            return
+        for arg in args[1:2]:
+            self.store_value(state, place, self.evaluate(arg, state), element)
