@@ -79,6 +79,7 @@ cudnnActivationForward          library_call handle - - - src - - dst / async
 cudnnPoolingForward             library_call handle - - - src - - dst / async
 cudnnSoftmaxForward             library_call handle - - - - src - - dst / async
 cudnnTransformTensor            library_call handle - - src - - dst / async
+cudnnAddTensor                  library_call handle - - src - - inout / async
 cudnnOpTensor                   library_call handle - - - src - - src1 - - dst / async
 cudnnConvolutionForward         library_call handle - - src - src1 - - - - - - dst / async
 cudnnConvolutionBackwardData    library_call handle - - src - src1 - - - - - - dst / async
