@@ -532,10 +532,25 @@ class KernelWalk(Calls):
 _DEFINED = re.compile(r"(!?)\(?defined\s*\(?\s*(?:__CUDACC__|__CUDA_ARCH__|__NVCC__)\s*\)?\)?")
 
 
+_VERSION = re.compile(r"\(?\s*(__CUDA_ARCH__|CUDA_VERSION|CUDART_VERSION|__CUDACC_VER_MAJOR__)\s*(>=|<)\s*(\d+)\s*\)?")
+_OLDEST = {"__CUDA_ARCH__": 500, "CUDA_VERSION": 11000, "CUDART_VERSION": 11000, "__CUDACC_VER_MAJOR__": 11}
+
+
 def _in_device_code(condition: str) -> bool | None:
-    """Whether a branch of `#if` is compiled for the device, as far as only that decides."""
-    match = _DEFINED.fullmatch(condition.strip())
-    return None if match is None else not match[1]
+    """Whether a branch of `#if` is compiled for the device, as far as only that and devices and toolkits that are no longer
+    there decide."""
+    parts = [_decided(part.strip()) for part in condition.split("&&")]
+    return False if False in parts else None if None in parts else True
+
+
+def _decided(condition: str) -> bool | None:
+    match = _DEFINED.fullmatch(condition)
+    if match is not None:
+        return not match[1]
+    version = _VERSION.fullmatch(condition)
+    if version is None or int(version[3]) > _OLDEST[version[1]]:
+        return None
+    return version[2] == ">="
 
 
 def _called(node: ir.Call) -> str:

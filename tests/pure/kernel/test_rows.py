@@ -320,3 +320,25 @@ __global__ void k(float* a, int n) {
 void run(float* a, int n) { k<<<64, 128>>>(a, n); }
 """
     assert shown(text) == []
+
+
+@pytest.mark.parametrize(
+    ("condition", "codes"),
+    [
+        ("__CUDA_ARCH__ >= 300", []),
+        ("defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 350)", []),
+        ("CUDA_VERSION >= 9000", []),
+        ("__CUDA_ARCH__ >= 700", ["missing-syncwarp"]),
+        ("__CUDA_ARCH__ < 300", ["missing-syncwarp"]),
+    ],
+)
+def test_code_for_devices_that_are_no_longer_there_does_not_count(condition: str, codes: list[str]) -> None:
+    text = f"""
+#if {condition}
+  b[threadIdx.x] = __shfl_up_sync(0xffffffff, a[threadIdx.x], 1);
+#else
+  s[threadIdx.x] = a[threadIdx.x];
+  b[threadIdx.x] = s[threadIdx.x ^ 1];
+#endif
+"""
+    assert shown(kernel(text)) == codes
