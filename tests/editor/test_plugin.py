@@ -15,6 +15,7 @@ from tests.server.client import ROOT
 from tests.server.test_session import RACE
 
 pytestmark = pytest.mark.editor
+TRACES = ROOT / "tests" / "fixtures" / "traces"
 RACING_LAUNCH = "consume<<<4, 256, 0, b>>>(x, y, n)"
 
 
@@ -124,9 +125,34 @@ def test_the_graph_is_a_buffer_that_leads_to_the_source(tmp_path: Path) -> None:
             lambda: "`consume` runs" not in editor.text() and "In short:" in editor.text() or None, "a new graph"
         )
         editor.do("StitchCudaGraph nothing")
-        editor.wait_until(lambda: "There is no device work in nothing." in editor.text() or None, "the answer")
+        editor.wait_until(
+            lambda: editor.text().strip() == "stitchcuda: no function 'nothing' with a body in race.cu" or None,
+            "the answer",
+        )
         editor.do("close")
         assert editor.lua("return vim.fn.getcompletion('StitchCudaGraph ma', 'cmdline')") == ["main"]
+
+
+def test_a_measured_run_is_a_buffer_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = tmp_path / "programs" / "streams.cu"  # the folder as where it was traced
+    source.parent.mkdir()
+    source.write_bytes((TRACES / "programs" / "streams.cu").read_bytes())
+    with neovim(tmp_path) as editor:
+        editor.open(source)
+        editor.do(f"StitchCudaMeasured {TRACES / 'streams.json'}")
+        editor.wait_until(lambda: "Where the device had nothing to do:" in editor.text() or None, "the run")
+        lines = editor.text().split("\n")
+        at = next(i for i, line in enumerate(lines) if "us: `scale` on stream first (streams.cu:29)" in line)
+        editor.cursor(at + 1)
+        editor.type("<CR>")
+        editor.wait_until(lambda: editor.nvim.current.window.cursor[0] == 29 or None, "the jump")
+        assert editor.nvim.current.buffer.name == str(source)
+        editor.do("StitchCudaMeasured")
+        editor.wait_until(
+            lambda: editor.text().startswith("stitchcuda: no run of streams.cu is kept that measured it") or None,
+            "the answer",
+        )
 
 
 def test_the_page_of_the_graph_opens_in_the_browser_or_its_file_is_named(tmp_path: Path) -> None:

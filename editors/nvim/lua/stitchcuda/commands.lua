@@ -20,7 +20,7 @@ local function client_of(bufnr)
 end
 
 -- Sends a command; an error is shown, any answer goes to `answered`.
-function M.execute(client, command, arguments, answered, bufnr)
+function M.execute(client, command, arguments, answered, bufnr, refused)
   local known = vim.tbl_get(client.server_capabilities, "executeCommandProvider", "commands") or {}
   if not vim.tbl_contains(known, command) then
     local version = client.server_info and client.server_info.version or "of unknown version"
@@ -28,7 +28,7 @@ function M.execute(client, command, arguments, answered, bufnr)
   end
   client:request("workspace/executeCommand", { command = command, arguments = arguments }, function(failed, result)
     if failed then
-      return say(failed.message, vim.log.levels.ERROR)
+      return refused and refused(failed.message) or not refused and say(failed.message, vim.log.levels.ERROR)
     end
     if answered then
       answered(result)
@@ -317,6 +317,20 @@ function M.create()
     end
     graph.open(source(), given.args, given.smods)
   end, { nargs = "?", bang = true, complete = functions, desc = "The execution graph; with ! as a page in the browser" })
+  define("StitchCudaMeasured", function(given)
+    local graph, run = require("stitchcuda.graph"), given.args
+    if client_of(source()) == nil then
+      return
+    elseif run == "" then
+      run = "run" -- of the newest stitch
+    elseif vim.uv.fs_stat(run) then
+      run = vim.fn.fnamemodify(run, ":p")
+    end
+    if given.bang then
+      return graph.open_page(source(), "", run)
+    end
+    graph.open(source(), "", given.smods, run)
+  end, { nargs = "?", bang = true, complete = "file", desc = "The execution graph with a measured run; with ! as a page in the browser" })
   define("StitchCudaStatus", status, { desc = "What the server is doing" })
   define("StitchCudaExplain", function(given) require("stitchcuda.explain").explain(given.args) end, {
     nargs = "?", complete = codes, desc = "What a finding means",

@@ -1,12 +1,14 @@
--- The execution graph as text, in a buffer of its own: stitchcuda-graph://FILE#FUNCTION. :e reads it again, <CR> goes to the source.
+-- The execution graph as text, in a buffer of its own: stitchcuda-graph://FILE#FUNCTION, with ?RUN behind it when a measured run is shown,
+-- too. :e reads it again, <CR> goes to the source.
 local M = {}
 local SCHEME = "stitchcuda-graph://"
 
 local function stitchcuda() return require("stitchcuda") end
 
 local function parts(name)
-  local path, name_of_function = name:sub(#SCHEME + 1):match("^(.*)#(.*)$")
-  return path, name_of_function
+  local path, rest = name:sub(#SCHEME + 1):match("^(.*)#(.*)$")
+  local name_of_function, run = rest:match("^([^?]*)%??(.*)$")
+  return path, name_of_function, vim.uri_decode(run)
 end
 
 -- The buffer of the source that a graph buffer is about; any other buffer itself.
@@ -19,9 +21,9 @@ function M.source_of(bufnr)
   return vim.fn.bufadd(path)
 end
 
-function M.open(source, name_of_function, mods)
+function M.open(source, name_of_function, mods, run)
   local path = vim.api.nvim_buf_get_name(M.source_of(source))
-  local name = SCHEME .. path .. "#" .. (name_of_function or "")
+  local name = SCHEME .. path .. "#" .. (name_of_function or "") .. (run and "?" .. vim.uri_encode(run) or "")
   local known = vim.fn.bufnr("^" .. vim.fn.escape(name, "\\[]*?{},") .. "$")
   local window = known > 0 and vim.fn.bufwinid(known) or -1
   if window > 0 then
@@ -45,7 +47,7 @@ local function fill(bufnr, lines)
 end
 
 function M.read(bufnr)
-  local path, name_of_function = parts(vim.api.nvim_buf_get_name(bufnr))
+  local path, name_of_function, run = parts(vim.api.nvim_buf_get_name(bufnr))
   local source = vim.fn.bufadd(path)
   vim.fn.bufload(source)
   vim.bo[bufnr].buftype = "nofile"
@@ -58,12 +60,15 @@ function M.read(bufnr)
     fill(bufnr, { "..." })
   end
   require("stitchcuda.server").when_attached(source, function(client)
-    require("stitchcuda.commands").execute(client, "stitchcuda.graphText", { vim.uri_from_bufnr(source), name_of_function, "text" }, function(text)
+    local arguments = { vim.uri_from_bufnr(source), name_of_function, "text", false, run }
+    require("stitchcuda.commands").execute(client, "stitchcuda.graphText", arguments, function(text)
       if type(text) ~= "string" then
         text = name_of_function == "" and "There is no execution graph: this file has no device work." or ("There is no device work in %s."):format(name_of_function)
       end
       fill(bufnr, vim.split(vim.trim(text), "\n"))
-    end, source)
+    end, source, function(why)
+      fill(bufnr, vim.split("stitchcuda: " .. why, "\n"))
+    end)
   end, function()
     fill(bufnr, { "The server does not follow " .. path .. ".", ":checkhealth stitchcuda says why." })
   end)
@@ -138,10 +143,11 @@ function M.jump()
 end
 
 -- The page with the picture. It is written here, because the server may run on another machine.
-function M.open_page(source, name_of_function)
+function M.open_page(source, name_of_function, run)
   source = M.source_of(source)
   require("stitchcuda.server").when_attached(source, function(client)
-    require("stitchcuda.commands").execute(client, "stitchcuda.graphText", { vim.uri_from_bufnr(source), name_of_function or "", "html" }, function(page)
+    local arguments = { vim.uri_from_bufnr(source), name_of_function or "", "html", false, run or "" }
+    require("stitchcuda.commands").execute(client, "stitchcuda.graphText", arguments, function(page)
       if type(page) ~= "string" then
         return stitchcuda().say("there is no execution graph: no device work here")
       end
