@@ -4,6 +4,7 @@ import { explain, suppress } from "./findings";
 import { GraphViews } from "./graph";
 import { Installation } from "./installing";
 import { JobNotifications } from "./jobs";
+import { showMachine } from "./machine";
 import { environment, setModelKey } from "./modelKey";
 import { Programs } from "./programs";
 import { findServer } from "./server";
@@ -36,6 +37,7 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("stitchcuda.restart", () => running.restart()),
     vscode.commands.registerCommand("stitchcuda.installServer", () => installation.install()),
     vscode.commands.registerCommand("stitchcuda.showLog", () => log.show()),
+    vscode.commands.registerCommand("stitchcuda.showMachine", () => showMachine(findServer(installation.programs), log)),
     vscode.commands.registerCommand("stitchcuda.showMenu", () => statusBar.showMenu()),
     vscode.commands.registerCommand("stitchcuda.showGraph", (uri?: unknown, name?: unknown) =>
       graphs.show(typeof uri === "string" ? uri : undefined, typeof name === "string" ? name : undefined),
@@ -73,7 +75,8 @@ function offerServer(wanted: string): void {
   }
   const install = "Install It";
   const settings = "Open the Setting";
-  void vscode.window.showErrorMessage(`stitchcuda: the command ${wanted} was not found.`, install, settings).then((answer) => {
+  const text = `stitchcuda: the language server is not installed: there is no command ${wanted}.`;
+  void vscode.window.showErrorMessage(text, install, settings).then((answer) => {
     if (answer === install) {
       void vscode.commands.executeCommand("stitchcuda.installServer");
     } else if (answer === settings) {

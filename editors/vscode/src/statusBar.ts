@@ -16,7 +16,8 @@ export class StatusBar implements vscode.Disposable {
     this.item.command = "stitchcuda.showMenu";
     this.listening = vscode.Disposable.from(
       session.onDidChange(() => this.update()),
-      vscode.window.onDidChangeVisibleTextEditors(() => this.update()),
+      vscode.workspace.onDidOpenTextDocument(() => this.update()),
+      vscode.workspace.onDidCloseTextDocument(() => this.update()),
     );
     this.update();
   }
@@ -36,11 +37,10 @@ export class StatusBar implements vscode.Disposable {
     }
     const jobs = status?.jobs ?? [];
     const lines = [`stitchcuda ${status?.version ?? ""}`.trim()];
-    if (status && status.gpu !== null) {
-      lines.push(status.gpu ? `GPU: ${status.gpu}` : "No GPU here.");
-    }
     if (status?.unavailable) {
-      lines.push(`Programs are not run: ${status.unavailable}.`);
+      lines.push(`Programs are not run: ${status.unavailable}`);
+    } else if (status?.gpu) {
+      lines.push(`GPU: ${status.gpu}`);
     }
     lines.push(...jobs.map((job) => `Running: ${job.title}`));
     const idle = !status?.trusted && status ? "not trusted" : status?.gpu ?? "";
@@ -64,9 +64,13 @@ export class StatusBar implements vscode.Disposable {
     } else {
       offer("$(cloud-download) Install the Language Server", "stitchcuda.installServer");
     }
+    if (this.session.state !== "missing") {
+      offer("$(server-environment) Show What This Machine Has", "stitchcuda.showMachine");
+    }
     offer("$(debug-restart) Restart the Language Server", "stitchcuda.restart");
     offer("$(output) Show the Log", "stitchcuda.showLog");
-    const chosen = await vscode.window.showQuickPick(choices, { title: this.describe().lines.join("  ") });
+    const [title, ...more] = this.describe().lines;
+    const chosen = await vscode.window.showQuickPick(choices, { title, placeHolder: more.join("; ") });
     await chosen?.does();
   }
 
@@ -75,8 +79,7 @@ export class StatusBar implements vscode.Disposable {
     this.item.text = text;
     this.item.tooltip = lines.join("\n");
     this.item.backgroundColor = wrong ? new vscode.ThemeColor("statusBarItem.warningBackground") : undefined;
-    const cuda = vscode.window.visibleTextEditors.some((editor) => isCuda(editor.document));
-    if (cuda || (this.session.status?.jobs.length ?? 0) > 0) {
+    if (vscode.workspace.textDocuments.some(isCuda) || (this.session.status?.jobs.length ?? 0) > 0) {
       this.item.show();
     } else {
       this.item.hide(); // a C or Python file alone is no reason to take room

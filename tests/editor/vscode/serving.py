@@ -23,6 +23,7 @@ class Serving:
         python = shlex.quote(sys.executable)
         self.command.write_text(
             "#!/bin/sh\n"
+            f'[ "$1" = lsp ] || exec {shlex.quote(str(Path(sys.executable).with_name("stitchcuda")))} "$@"\n'
             f"echo $$ >>{shlex.quote(str(self._pids))}\n"
             f"export STITCHCUDA_HOLD={shlex.quote(str(self._hold))} STITCHCUDA_AGREE={shlex.quote(str(self._agree))}\n"
             f"export PYTHONPATH={shlex.quote(str(ROOT))}\n"
