@@ -39,7 +39,7 @@ class Update:
 def update_of(access: Access, conditions: Conditions, function: Function, spelled: Spelling) -> Update | None:
     """The update that a write belongs to; None when the old value plays no part in it."""
     node = conditions.assignment(access.site)
-    if node is None:
+    if node is None or node.target.span == node.span:  # made by a macro: the text is that of the macro's call
         return None
     if node.op:
         fixed = node.op in ("|", "&") and isinstance(node.value, ir.Const | ir.Name)

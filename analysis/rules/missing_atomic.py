@@ -59,6 +59,7 @@ from stitchcuda.analysis.findings.kernel_wording import written
 from stitchcuda.analysis.findings.shapes import agreed
 from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.conditions import Conditions, called_name, redefined, words
+from stitchcuda.analysis.kernel.conflicts import SEPARATING
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid, Sharing, Who, sharing
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
@@ -103,11 +104,26 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
         update = update_of(access, conditions, given.program.functions[access.site.function], spelled)
         if update is None or update.idempotent:
             continue
+        if isinstance(ir.bare(update.node.value), ir.Name) and _parted(trace, access):
+            continue  # all have read the old value before anybody writes, and what they made of it is told by its name only
         shared = sharing(access, trace, grid, conditions)
         level = _level(conditions, access, update, shared) if shared is not None else None
         if shared is not None and level is not None:
             out[access.site] = _finding(given, access, update, shared, level)
     return out
+
+
+def _parted(trace: KernelTrace, write: Access) -> bool:
+    """A barrier of the block stands between the last read of the place and the write."""
+    barrier = False
+    for event in reversed(trace.events):
+        if event.at >= write.at:
+            continue
+        if not isinstance(event, Access):
+            barrier = barrier or event.kind in SEPARATING
+        elif event.mode is Mode.READ and event.buffer == write.buffer and event.offset == write.offset:
+            return barrier
+    return False
 
 
 def _finding(given: KernelInput, access: Access, update: Update, shared: Sharing, level: Confidence) -> Finding:

@@ -75,3 +75,30 @@ def test_a_macro_that_is_defined_twice_says_nothing() -> None:
     text = HEAD.format("out[AT(i)] += v[i];")
     assert shown("#define AT(k) 0\n" + text) == ["missing-atomic"]
     assert shown("#define AT(k) 0\n" + text + "#undef AT\n#define AT(k) (k)\n") == []
+
+
+def test_a_place_that_all_have_read_before_a_barrier_may_be_set_by_all() -> None:
+    text = """__global__ void k(const int* v, int n) {
+  __shared__ int last[8];
+  int at = last[n];
+  while (at < v[n]) ++at;
+  __syncthreads();
+  last[n] = at;
+}
+void run(const int* v, int n) { k<<<1, 128>>>(v, n); }
+"""
+    assert "missing-atomic" not in shown(text)
+    assert "missing-atomic" in shown(text.replace("  __syncthreads();\n", "").replace("= at;", "= at + 1;"))
+
+
+def test_the_text_of_a_macro_is_not_an_update() -> None:
+    text = """#define FIND(array, t, result, count) if (array[t + 1] > n && array[t] <= n) { *result = t + 1; *count = array[t]; }
+__global__ void k(int* h, int n) {
+  __shared__ int at, under;
+  FIND(h, threadIdx.x, &at, &under);
+  __syncthreads();
+  h[threadIdx.x] = at + under;
+}
+void run(int* h, int n) { k<<<1, 128>>>(h, n); }
+"""
+    assert "missing-atomic" not in shown(text)
