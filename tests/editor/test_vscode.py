@@ -345,7 +345,7 @@ def test_the_menu_and_the_walkthrough_say_what_can_be_done(window: Window, progr
     window.do("wait", selector=".quick-input-list .monaco-list-row", text="Stitch the Program End-to-End")
     window.picture("menu")
     window.do("click", selector=".quick-input-list .monaco-list-row", text="Show What This Machine Has")
-    window.do("wait", selector=".output-view-content .view-line", text="CUPTI")
+    window.do("wait", selector=".panel .view-line", text="CUPTI")
     window.picture("machine")
     window.run("command", command="workbench.action.closePanel")
     window.run("command", command="workbench.action.openWalkthrough", given=["stitchcuda.stitchcuda#start"])
