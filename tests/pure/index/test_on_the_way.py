@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -243,3 +244,48 @@ def test_a_finding_that_the_edit_mends_goes_with_its_function() -> None:
     for known in offers.taken:
         assert told(known) <= told(after)
         assert len(told(after) - told(known)) <= 1
+
+
+LINES = (
+    "  cudaDeviceSynchronize();",
+    "static void more(int) {}",
+    "}",
+    "  {",
+    "#define MORE 1",
+    "struct Other { int a; };",
+    "__global__ void another(int *p) { p[threadIdx.x] = 1; __syncthreads(); }",
+    "  x = y; // stitchcuda: ignore[leak]",
+    "",
+)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_edits(seed: int) -> None:
+    """What is offered is true of the new text, or was said of a function that is the same and has not been looked at again."""
+    chance = random.Random(seed)
+    lines = generated(180).split("\n")
+    for path in chance.sample(FIXTURES, 2):
+        lines += path.read_text(encoding="utf-8").split("\n")
+    index = Index(strict=True)
+    index.put("a.cu", "\n".join(lines).encode())
+    before = index.analyse(None, Offers(), "a.cu")
+    for _ in range(12):
+        at = chance.randrange(len(lines))
+        if chance.random() < 0.5:
+            lines.insert(at, chance.choice(LINES))
+        else:
+            lines[at] = chance.choice((lines[at] + " ", "", lines[chance.randrange(len(lines))]))
+        text = "\n".join(lines).encode()
+        index.put("a.cu", text)
+        offers = Offers()
+        after = index.analyse(None, offers, "a.cu")
+        assert told(after) == told(analysed({"a.cu": text}))
+        said = {(f.code, f.site, f.message): f for f in before.findings}
+        for known in offers.taken:
+            right = told(known) & told(after)
+            for finding in known.findings:
+                if not told(known, (finding,)) <= right:
+                    was = said[finding.code, finding.site, finding.message]
+                    uid = was.site.function
+                    assert before.program.functions[uid].digest == known.program.functions[uid].digest
+        before = after
