@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stitchcuda.analysis.order.cuda.copy_blocks import CopyBlocks
+from stitchcuda.analysis.order.cuda.launch_configs import LaunchConfigs
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.values import Num
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Program
@@ -14,11 +13,10 @@ from stitchcuda.analysis.program.ir import ApiKind, Program
 SERIALIZATION = 6  # cudaLaunchAttributeProgrammaticStreamSerialization
 TRIGGER = "cudaTriggerProgrammaticLaunchCompletion"
 SYNCHRONIZE = "cudaGridDependencySynchronize"
-MAX_ATTRIBUTES = 16
 MAX_CALLS = 4  # depth
 
 
-class EarlyLaunches(CopyBlocks):
+class EarlyLaunches(LaunchConfigs):
     """Layer of the executor: launches that may start early."""
 
     def starts_early(self, expr: ir.Launch, kernels: tuple[str, ...], stream: int, state: State) -> bool:
@@ -35,20 +33,9 @@ class EarlyLaunches(CopyBlocks):
         return triggered and not any(calls(self.program, k, SYNCHRONIZE) for k in kernels)
 
     def _allows(self, config: ir.Expr, state: State) -> bool:
-        place = self.locate(config, state)
-        attributes = self.part(place, "attrs", state) if place is not None else None
-        count = self.part(place, "numAttrs", state) if place is not None else None
-        if attributes is None or not isinstance(count, Num) or count.value.constant is None:
-            return False
-        for k in range(min(count.value.constant, MAX_ATTRIBUTES)):
-            one = self.element_of(attributes, number(k), state)
-            if one is None:
-                continue
-            which, allowed = (
-                self.part(one, "id", state),
-                self.part(one, "val.programmaticStreamSerializationAllowed", state),
-            )
-            if which == Num(number(SERIALIZATION)) and isinstance(allowed, Num) and allowed.value.constant:
+        for which, one in self.attributes(config, state) or ():
+            allowed = self.part(one, "val.programmaticStreamSerializationAllowed", state)
+            if which == SERIALIZATION and isinstance(allowed, Num) and allowed.value.constant:
                 return True
         return False
 

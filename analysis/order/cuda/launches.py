@@ -33,8 +33,6 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.effects import Functor, KernelEffects, ParamEffect, kernel_effects
 from stitchcuda.analysis.program.ir import ApiKind, Expr
 
-_WITH_ATTRIBUTES = ("cudaLaunchKernelEx", "cuLaunchKernelEx")  # one of them makes the launch cooperative
-
 
 class Launches(Expressions):
     """Layer of the executor: kernel launches and what they touch."""
@@ -45,13 +43,13 @@ class Launches(Expressions):
         block = self._dimensions(expr.block, state)
         if expr.shared is not None:
             self.evaluate(expr.shared, state)
-        stream = self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
+        stream = self.launch_stream(expr, state)
         args = [self.evaluate(a, state) for a in self.expanded(expr.args)]
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         uids = self._kernels(kernel, len(args))
         name, accesses, unknown, certain = self._kernel_accesses(kernel, uids, expr, args, grid, block, state)
-        launched = _launched(uids, expr, grid, block)
+        launched = Launched(tuple(uids), _sizes(grid), _sizes(block), self.is_cooperative(expr, state))
         self.emit_device(
             state,
             ApiKind.LAUNCH,
@@ -69,6 +67,13 @@ class Launches(Expressions):
             early=self.starts_early(expr, launched.kernels, stream, state),
         )
         return NULL
+
+    def launch_stream(self, expr: ir.Launch, state: State) -> int:
+        return self.default_stream(state) if expr.stream is None else self.stream_of(expr.stream, state)
+
+    def is_cooperative(self, expr: ir.Launch, state: State) -> bool | None:
+        """Whether all blocks of a launch are on the device together; None: not known. A layer above knows attributes."""
+        return expr.cooperative
 
     def expanded(self, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The arguments with the parameter packs of the running call written out; once for packs of the same length."""
@@ -329,9 +334,3 @@ def _sizes(dimensions: tuple[Value, ...]) -> tuple[Poly | None, Poly | None, Pol
 def member_path(place: Place) -> tuple[str, ...]:
     """Where in its object a pointer's target begins, when that is not the object's start."""
     return tuple(step if isinstance(step, str) else f"[{step}]" for step in place.path)
-
-
-def _launched(uids: list[str], expr: ir.Launch, grid: tuple[Value, ...], block: tuple[Value, ...]) -> Launched:
-    attributes = expr.api.startswith(_WITH_ATTRIBUTES)
-    cooperative = None if attributes and not expr.cooperative else expr.cooperative
-    return Launched(tuple(uids), _sizes(grid), _sizes(block), cooperative)
