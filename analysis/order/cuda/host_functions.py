@@ -18,6 +18,7 @@ from stitchcuda.analysis.order.timeline import (
     Condition,
     Fault,
     FaultKind,
+    Measurement,
     Memory,
     Mode,
     Range,
@@ -121,6 +122,11 @@ class HostFunctions(Captures):
             callee = expr.kernel.name if isinstance(expr.kernel, ir.Name | ir.Member) else expr.api
             return self.call_inside(callee, ApiKind.LAUNCH, expr.span, state)
         return super().launch(expr, state)
+
+    def _keep(self, made: Measurement) -> None:
+        """A time that a host function takes ends when the stream gets there, behind all work before it (H1)."""
+        if self.inside is None:
+            super()._keep(made)
 
     def visible_to_device(self, state: State, obj: Object) -> bool:
         if self.inside is not None:

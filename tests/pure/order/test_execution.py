@@ -388,3 +388,10 @@ def test_a_number_that_others_may_have_written_is_not_known(write: str) -> None:
     long_body = " ".join(f"for (int i{k} = 0; i{k} < 9; i{k}++) s += i{k} * 2;" for k in range(20))
     helper = f"void elsewhere(int* n);\nstatic void counted(int* n) {{ int s = 0; {long_body} *n = s; }}\n"
     assert run(body, before=helper).op("b")
+
+
+def test_a_time_that_a_host_function_takes_ends_behind_the_work_before_it() -> None:
+    timer = "StopWatchInterface* timer;\nvoid done(cudaStream_t, cudaError_t, void*) { sdkStopTimer(&timer); }\n"
+    body = "cudaStream_t s; cudaStreamCreate(&s); sdkCreateTimer(&timer); sdkStartTimer(&timer); a<<<1, 32, 0, s>>>(x);"
+    assert run(body + "cudaStreamAddCallback(s, done, 0, 0);", before=timer).timeline.measurements == ()
+    assert len(run(body + "done(s, cudaSuccess, 0);", before=timer).timeline.measurements) == 1
