@@ -96,7 +96,7 @@ _CALL_LIKE = re.compile(
 _BOUNDS = re.compile(rb"\b__launch_bounds__\s*\(")
 _AFTER_LAMBDA = re.compile(rb"(\])((?:\s*\b__(?:device|host|global|forceinline)__\b)+)")
 _TYPENAME = re.compile(rb"(?:(?<=[(=,{!&|?:])|(?<=return))(\s*)\btypename\b")
-_LONE_CAPS = re.compile(rb"^[ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*\r?$", re.MULTILINE)
+_LONE_CAPS = re.compile(rb"^[ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*(//[^\r\n]*)?\r?$", re.MULTILINE)
 _BEFORE_DECL = re.compile(
     rb"(?:^|(?<=[;{}>])|(?<=__global__)|(?<=__device__)|(?<=__host__)|(?<=static)|(?<=inline)|(?<=extern)|(?<=struct)|(?<=class))"
     rb"([ \t]*)((?:[A-Z][A-Z0-9_]{2,}[ \t]+)+)(?=[A-Za-z_:][\w:<>,]*[ \t*&]+[\w:~*&]|for\b|while\b|[A-Z]\w*[ \t]*[{:])",
@@ -114,7 +114,7 @@ _EMPTY_DEFINE = re.compile(
 )
 _NEW_POINTERS = re.compile(rb"\bnew\b\s*(?:const\s+)?[\w:]+(?:<[\w:, ]*>)?\s*(\*[\s*]*)(?=\[)")
 _NEW_CONST = re.compile(rb"\bnew\s+(const)\b")
-_MACRO_AT_END = re.compile(rb"[;{}][ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*\r?(\n)(?![ \t]*[#.?:+\-*/%&|=<>,)\]])")
+_MACRO_AT_END = re.compile(rb"[;{}][ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*(//[^\r\n]*)?\r?(\n)(?![ \t]*[#.?:+\-*/%&|=<>,)\]])")
 _EXTERN_C = re.compile(
     rb"^[ \t]*#[ \t]*if(?:def[ \t]+__cplusplus|[ \t]+defined[ \t(]*__cplusplus\)?)[ \t]*\r?\n\s*(extern\s+\"C\"\s*\{|\})"
     rb"\s*(?:/\*.*?\*/|//[^\n]*)?\s*#[ \t]*endif",
@@ -131,6 +131,15 @@ _CONVENTIONS = frozenset({b"CUDART_CB", b"CUDA_CB", b"CUDAAPI", b"CUDARTAPI", b"
 
 def _blank(buffer: bytearray, start: int, end: int) -> None:
     buffer[start:end] = _NOT_NEWLINE.sub(b" ", bytes(buffer[start:end]))
+
+
+def _end_statement(buffer: bytearray, comment: tuple[int, int], newline: int) -> None:
+    """A statement macro: the comment behind it, or else the newline, becomes its semicolon."""
+    if comment[0] < 0:
+        buffer[newline] = 59
+    else:
+        _blank(buffer, *comment)
+        buffer[comment[0]] = 59
 
 
 def _close(text: bytes, opening: int) -> int:
@@ -184,11 +193,11 @@ def mask(text: bytes) -> bytes:
             text[: m.start()].rstrip()[-1:] if m.start() < 4096 else text[m.start() - 4096 : m.start()].rstrip()[-1:]
         )
         if text[m.start() : m.start() + 1] in b" \t" and before in (b";", b"{", b"}", b")"):
-            buffer[m.end()] = 59  # a statement macro: the newline becomes its semicolon
+            _end_statement(buffer, m.span(2), m.end())
         else:
             _blank(buffer, *m.span(1))
     for m in _MACRO_AT_END.finditer(text):
-        buffer[m.start(2)] = 59
+        _end_statement(buffer, m.span(2), m.start(3))
     for m in _BEFORE_DECL.finditer(text):
         _blank(buffer, *m.span(2))
     for m in _CAPS_CALL.finditer(text):

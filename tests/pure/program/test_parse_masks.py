@@ -135,3 +135,16 @@ def test_a_function_whose_head_is_written_twice() -> None:
         f"#ifdef STD\ndouble f(const std::vector<T> &a,\n#else\ndouble f(host_vector<T> &a,\n#endif\n  int n) {{{body}"
     )
     assert [n.name for _, n in cuda_nodes(lower(source)) if isinstance(n, Api)] == ["cudaMalloc", "cudaFree"]
+
+
+def test_a_statement_macro_before_a_comment() -> None:
+    source = "int f(int n) {\n  CUERR // check\n\n  if (n > 4) {\n    g();\n    return -1;\n  }\n  cudaFree(p); CUERR // check\n  return 0;\n}\n"
+    assert parse_cuda(source.encode()).error_bytes == 0
+    body = function(lower(source), "f").body
+    assert body is not None and [type(s).__name__ for s in body.body] == [
+        "Evaluate",
+        "If",
+        "Evaluate",
+        "Evaluate",
+        "Return",
+    ]
