@@ -5,7 +5,7 @@ Each is work on the default stream for which the host waits (O9). The memory its
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.cuda.thrust import Thrust
+from stitchcuda.analysis.order.cuda.cub import Cub
 from stitchcuda.analysis.order.host.names import DEVICE_CONTAINERS, plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly
@@ -19,7 +19,7 @@ _COPIES = "thrust::copy"
 _VECTORS = DEVICE_CONTAINERS | {"host_vector", "vector"}
 
 
-class DeviceVectors(Thrust):
+class DeviceVectors(Cub):
     """Layer of the executor: what `thrust::device_vector` does by itself."""
 
     def fill_container(self, state: State, instance: Instance, args: tuple[Expr, ...], span: Span) -> None:

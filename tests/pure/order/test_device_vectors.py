@@ -72,3 +72,18 @@ def test_a_function_with_nothing_but_thrust_is_looked_into() -> None:
     result = run("sorted<float>(64);", before=before)
     assert [api for api, _ in work(result)] == ["thrust::device_vector", "thrust::sort"]
     assert all(name == "device_vector" or is_algorithm(f"thrust::{name}") for name in THRUST)
+
+
+def test_an_algorithm_of_cub_runs_on_its_stream_once_it_has_memory() -> None:
+    body = """cudaStream_t s; cudaStreamCreate(&s);
+    void* temp = nullptr; size_t bytes = 0;
+    cub::DeviceReduce::Sum(temp, bytes, x, y, 64, s);
+    cudaMalloc(&temp, bytes);
+    cub::DeviceReduce::Sum(temp, bytes, x, y, 64, s);
+    a<<<1, 32, 0, s>>>(y);
+    b<<<1, 32>>>(y);"""
+    result = run(body)
+    (call,) = (op for op in result.timeline.ops if op.kind is ApiKind.LIBRARY_CALL)
+    assert call.stream == result.op("a").stream
+    assert {result.timeline.buffers[a.buffer].name for a in call.accesses} == {"temp", "x", "y"}
+    assert not call.waits

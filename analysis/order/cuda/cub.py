@@ -1,0 +1,44 @@
+"""Algorithms of cub for the whole device: work on the stream given, for which the host does not wait (O9)."""
+
+from __future__ import annotations
+
+import re
+
+from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.cuda.thrust import Thrust
+from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
+from stitchcuda.analysis.order.values import Handle, Num, Unknown, Value
+from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.ir import ApiKind
+
+_DEVICE_WIDE = re.compile(r"(?:::)?cub::Device\w+::\w+")
+_SIZE = 1  # the argument that gets, or has, the size of the temporary memory
+
+
+class Cub(Thrust):
+    """Layer of the executor: algorithms of cub."""
+
+    def thrust_call(self, name: str, expr: ir.Call, state: State) -> Value | None:
+        if _DEVICE_WIDE.fullmatch(name) is None or len(expr.args) <= _SIZE:
+            return super().thrust_call(name, expr, state)
+        values = [self.evaluate(a, state) for a in expr.args]
+        temporary = values[0]
+        if not (isinstance(temporary, Num) and temporary.value.constant == 0):  # else it only asks for the size
+            stream = self.default_stream(state)
+            accesses: list[Access] = []
+            for position, (value, arg) in enumerate(zip(values, expr.args, strict=True)):
+                if isinstance(value, Handle):
+                    stream = self.stream_of(arg, state)
+                if position == _SIZE:
+                    continue
+                for pointer in self.pointers_in(value, state):
+                    if self.objects[pointer.place.object].memory == Memory.PAGEABLE.value:
+                        continue
+                    where = Range(member=member_path(pointer.place))
+                    buffer = self.buffer_of(pointer.place.object)
+                    accesses += [Access(buffer, mode, where, Certainty.MAY) for mode in (Mode.READ, Mode.WRITE)]
+            self.emit_device(
+                state, ApiKind.LIBRARY_CALL, name, expr.span, stream, accesses=tuple(merge_accesses(accesses))
+            )
+        return Unknown(self.fresh("status"))
