@@ -5,7 +5,7 @@ visible macros; `shared.py` keeps them for all programs), and per entry its Time
 every function it executed or leads to on the device, and by what the program declares). What is done when an analysis is
 cancelled is not done again by the next. Nothing here reads a disk.
 
-A long analysis offers what it knows for good on the way (`finality.py`); that of a new program looks at a few functions before it lowers
+A long analysis offers what it knows for good on the way (`way.py`, `finality.py`); that of a new program looks at a few functions before it lowers
 the rest (`ahead.py`).
 """
 
@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeAlias
 
 from stitchcuda.analysis.findings.finding import Finding, RuleInput
@@ -21,7 +22,7 @@ from stitchcuda.analysis.index.ahead import Ahead, Part
 from stitchcuda.analysis.index.beyond import Beyond, options_beyond
 from stitchcuda.analysis.index.cancel import Cancel
 from stitchcuda.analysis.index.comments import coverage
-from stitchcuda.analysis.index.finality import Said, for_good, leads_to, loose, unreached
+from stitchcuda.analysis.index.finality import Said
 from stitchcuda.analysis.index.kernels import KernelFindings, kernel_findings
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.index.reach import leading_to
@@ -34,6 +35,7 @@ from stitchcuda.analysis.index.shared import (
     is_python,
     lowered_file,
 )
+from stitchcuda.analysis.index.way import Entry, Seen, State, Way
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
 from stitchcuda.analysis.order.recorder import Options
@@ -81,30 +83,6 @@ class _File:
     signatures: Signatures = field(default_factory=dict)  # of what it was lowered to last
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    """What a result was computed for: everything but function bodies, and the digests of all functions."""
-
-    declared: bytes
-    digests: dict[str, str]
-
-
-@dataclass(slots=True)
-class _Entry:
-    timeline: Timeline
-    findings: EntryFindings
-    options: Options
-    state: _State  # the latest for which they are known to hold
-
-
-@dataclass(slots=True)
-class _Ahead:
-    """What was looked at before the rest of the program was lowered."""
-
-    entries: dict[str, _Entry] = field(default_factory=dict)
-    kernels: dict[str, KernelFindings] = field(default_factory=dict)
-
-
 class Index:
     """The files of one program. Not thread-safe; one `analyse` at a time.
 
@@ -117,11 +95,11 @@ class Index:
         self._findings = findings
         self._files: dict[str, _File] = {}
         self._lowering = cuda.LoweringCache()
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._kernels: dict[str, KernelFindings] = {}
         self._declares = b""  # what the program declared when the last analysis was complete
         # Of the last program that declared something else. A brace that is missing for a moment takes functions away.
-        self._earlier_entries: dict[str, _Entry] = {}
+        self._earlier_entries: dict[str, Entry] = {}
         self._earlier_kernels: dict[str, KernelFindings] = {}
         self._normal: dict[str, str] = {}
         self._by_name: dict[str, list[str]] = {}
@@ -159,7 +137,7 @@ class Index:
         for path in self._files:
             self._by_name.setdefault(os.path.basename(path), []).append(path)
         sources = {path: file.source.text for path, file in self._files.items()}
-        ahead = _Ahead()
+        ahead = Seen()
         if offer is not None and self._findings and not self._entries and not self._kernels:
             self._look_ahead(ahead, cancel, offer, first, sources)
         for path in self._files:
@@ -170,9 +148,9 @@ class Index:
                 modules.append(module)
         program = link(modules)
         problems += program.problems
-        state = _State(self._declared(program), {uid: f.digest for uid, f in program.functions.items()})
+        state = State(self._declared(program), {uid: f.digest for uid, f in program.functions.items()})
         holding = _Holding(state, program, {path: file.source for path, file in self._files.items()})
-        way = _Way(program, sources, self._said)
+        way = Way(program, sources, self._said)
         entries, kernels = way.entries, way.kernels
         earlier = dict(self._entries), dict(self._kernels)
         way.take(ahead, state)
@@ -194,7 +172,7 @@ class Index:
                 self._entries[uid] = entries[uid] = entry
             way.pending.discard(uid)
             if offer is not None:
-                offer(way.known)
+                offer(partial(_known, way))
             return True
 
         for uid in program.entries if offer is None else way.in_order(first):
@@ -219,7 +197,7 @@ class Index:
                 self._kernels[uid] = kernels[uid] = kernel
             way.pending_kernels.discard(uid)
             if offer is not None:
-                offer(way.known)
+                offer(partial(_known, way))
         kernels = {uid: kernels[uid] for uid in program.functions if uid in kernels}
         if self._declares != state.declared:
             self._declares = state.declared
@@ -232,7 +210,7 @@ class Index:
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
 
     def _look_ahead(
-        self, ahead: _Ahead, cancel: Cancel | None, offer: Offer, first: str, sources: Mapping[str, bytes]
+        self, ahead: Seen, cancel: Cancel | None, offer: Offer, first: str, sources: Mapping[str, bytes]
     ) -> None:
         """Looks at the first functions of a new program until the offer is made use of."""
         modules: dict[str, Module] = {}
@@ -257,22 +235,20 @@ class Index:
                 raise
             self._begun.clear()
 
-    def _part(
-        self, part: Part, ahead: _Ahead, cancel: Cancel | None, offer: Offer, sources: Mapping[str, bytes]
-    ) -> bool:
+    def _part(self, part: Part, ahead: Seen, cancel: Cancel | None, offer: Offer, sources: Mapping[str, bytes]) -> bool:
         """True when this is enough."""
         program = part.program
-        way = _Way(program, sources, Said(), ahead.entries, ahead.kernels, part.open)
+        way = Way(program, sources, Said(), ahead.entries, ahead.kernels, part.open)
         way.pending = set(part.entries).difference(ahead.entries)
         way.pending_kernels = {u for u in way.pending_kernels if u not in part.open and u not in ahead.kernels}
         for uid in [u for u in part.entries if u in way.pending]:
-            entry = self._entry(uid, program, sources, [], cancel, self._options, _State(b"", {}))
+            entry = self._entry(uid, program, sources, [], cancel, self._options, State(b"", {}))
             if cancel is not None and cancel():
                 return True
             if entry is not None and not any(f.code in _WHOLE_PROGRAM for f in entry.findings.findings):
                 way.entries[uid] = entry
                 way.pending.discard(uid)
-        if offer(way.known):
+        if offer(partial(_known, way)):
             return True
         for uid in [u for u in program.functions if u in way.pending_kernels]:
             kernel = self._kernel(uid, program, sources, b"", [])
@@ -281,7 +257,7 @@ class Index:
             if kernel is not None:
                 way.kernels[uid] = kernel
                 way.pending_kernels.discard(uid)
-        return offer(way.known)
+        return offer(partial(_known, way))
 
     # -------------------------------------------------------------------------------------------------------- one file
 
@@ -365,8 +341,8 @@ class Index:
         problems: list[Problem],
         cancel: Cancel | None,
         options: Options,
-        state: _State,
-    ) -> _Entry | None:
+        state: State,
+    ) -> Entry | None:
         try:
             timeline = execute_entry(program, uid, options=options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
@@ -377,7 +353,7 @@ class Index:
             problems.append(_internal(program.functions[uid], sources, error, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
-        return _Entry(timeline, EntryFindings(found, sites), options, state)
+        return Entry(timeline, EntryFindings(found, sites), options, state)
 
     def _kernel(
         self, uid: str, program: Program, sources: Mapping[str, bytes], declared: bytes, problems: list[Problem]
@@ -394,84 +370,17 @@ class Index:
         return Analysis(Program({}, {}), (), (), (), {}, complete=False)
 
 
-class _Way:
-    """How far an analysis is: what was looked at, and what is `pending`."""
-
-    def __init__(
-        self,
-        program: Program,
-        sources: Mapping[str, bytes],
-        said: Said,
-        entries: dict[str, _Entry] | None = None,
-        kernels: dict[str, KernelFindings] | None = None,
-        outside: frozenset[str] | None = None,
-    ) -> None:
-        """`outside`: the uids of functions that may be come to from what is not in the program."""
-        self.program, self.sources, self.said = program, sources, said
-        self.entries = entries if entries is not None else {}
-        self.kernels = kernels if kernels is not None else {}
-        self.pending = set(program.entries)
-        functions = program.functions.items()
-        self.pending_kernels = {uid for uid, f in functions if f.space == "global" and f.body is not None}
-        self.executed = False  # all entries, and what they did not come to
-        self._outside = outside
-
-    def take(self, ahead: _Ahead, state: _State) -> None:
-        """What was found ahead of the rest holds for all of it."""
-        for uid, entry in ahead.entries.items():
-            entry.state = state
-            self.entries[uid] = entry
-        for uid, kernel in ahead.kernels.items():
-            self.kernels[uid] = replace(kernel, declared=state.declared)
-        self.pending.difference_update(self.entries)
-        self.pending_kernels.difference_update(self.kernels)
-
-    def known(self) -> Analysis | None:
-        """What is known for good."""
-        program = self.program
-        if self._outside is None:
-            self._outside = frozenset(loose(program, self.sources))
-        host_open: frozenset[str] = frozenset()
-        if not self.executed:
-            left = unreached(program, (e.timeline for e in self.entries.values()))
-            host_open = leads_to(program, self._outside | self.pending | left)
-        device_open = leads_to(program, self._outside | self.pending_kernels) if self.pending_kernels else frozenset()
-        found = [*(e.findings for e in self.entries.values()), *(k.findings for k in self.kernels.values())]
-        findings = for_good(found, program, self.sources, host_open, device_open, self.said)
-        return None if findings is None else Analysis(program, (), findings, (), self.sources, complete=False)
-
-    def in_order(self, first: str) -> list[str]:
-        """The entries: those that lead to what changed, then those of the file `first`, then the others."""
-        return self._sorted(self.program.entries, first)
-
-    def kernels_in_order(self, first: str) -> list[str]:
-        functions = self.program.functions.items()
-        return self._sorted([u for u, f in functions if f.space == "global" and f.body is not None], first)
-
-    def _sorted(self, uids: Sequence[str], first: str) -> list[str]:
-        if not first:
-            return list(uids)
-        functions, before = self.program.functions, self.said.digests
-        waiting = [uid for uid, f in functions.items() if f.digest != before.get(uid)] if before else []
-        changed = set(waiting)
-        while waiting:
-            callers = self.program.callers.get(waiting.pop(), frozenset()) - changed
-            changed |= callers
-            waiting += callers
-        return sorted(uids, key=lambda uid: (uid not in changed, functions[uid].path != first))
-
-
 @dataclass(slots=True)
 class _Holding:
     """Whether what an entry gave before still holds. Kernels' effects are read without executing them: a device function
     counts when the entry leads to it by name."""
 
-    now: _State
+    now: State
     program: Program
     files: Mapping[str, SourceText]
-    _touched: dict[int, tuple[_State, frozenset[str] | None]] = field(default_factory=dict)
+    _touched: dict[int, tuple[State, frozenset[str] | None]] = field(default_factory=dict)
 
-    def still(self, entry: _Entry) -> bool:
+    def still(self, entry: Entry) -> bool:
         then, executed = entry.state, entry.timeline.functions
         if then.declared != self.now.declared:
             return False
@@ -481,7 +390,7 @@ class _Holding:
         touched = self._touched_since(then)
         return touched is not None and touched.isdisjoint(executed)
 
-    def _touched_since(self, then: _State) -> frozenset[str] | None:
+    def _touched_since(self, then: State) -> frozenset[str] | None:
         known = self._touched.get(id(then))
         if known is None:
             functions, before = self.program.functions, then.digests
@@ -489,6 +398,12 @@ class _Holding:
             touched = leading_to(device, self.program, self.files) if device else frozenset()
             known = self._touched[id(then)] = (then, touched)
         return known[1]
+
+
+def _known(way: Way) -> Analysis | None:
+    """What is known for good on the way."""
+    findings = way.known()
+    return None if findings is None else Analysis(way.program, (), findings, (), way.sources, complete=False)
 
 
 def _internal(function: Function, sources: Mapping[str, bytes], error: Exception, consequence: str) -> Problem:
