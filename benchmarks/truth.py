@@ -156,18 +156,14 @@ class Static:
 
     def find(self, traced: Node) -> Node | None:
         """The node at the traced line. Debug information may name any line of a statement."""
-        kinds = [traced.kind]
-        kinds.append(ApiKind.LIBRARY_CALL.value)  # what a library does inside is its call
-        for kind in kinds:
-            found = [
-                n for first, last, n in self._at.get((traced.file, kind), ()) if first - 1 <= traced.line <= last + 1
-            ]
-            exact = [n for n in found if n.kernel == traced.kernel or not n.kernel]
-            for node in sorted(exact, key=lambda n: abs(n.line - traced.line)):
-                return node
-            if kind == traced.kind and found and not traced.kernel:
-                return found[0]
-        return None
+        near: list[tuple[int, int, int, Node]] = []
+        kinds = (traced.kind, ApiKind.LIBRARY_CALL.value)  # what a library does inside is its call
+        for preference, kind in enumerate(kinds):
+            for first, last, node in self._at.get((traced.file, kind), ()):
+                away = max(first - traced.line, traced.line - last, 0)
+                if away <= 1 and (node.kernel == traced.kernel or not node.kernel):
+                    near.append((away, preference, abs(node.line - traced.line), node))
+        return min(near)[3] if near else None
 
     def stream(self, stream: Stream) -> str:
         if stream.kind is StreamKind.LEGACY or stream.kind is StreamKind.PER_THREAD:
@@ -310,6 +306,8 @@ def _order(traced: Traced, static: Static, matched: dict[Node, Node], order: Agr
             timeline.buffers[c.first.buffer].memory is Memory.PAGEABLE for a, b in met for c in conflict(timeline, a, b)
         )
         ordered = all(timeline.ordered(a, b) for a, b in met)
+        if matched[first] == matched[second] and matched[first].kind == ApiKind.LIBRARY_CALL.value:
+            continue  # what one call of a library does inside, with memory of its own
         said = _said(static, matched[first], matched[second])
         if said is None and pageable:
             continue

@@ -140,17 +140,23 @@ def _anchored(path: str, line: int, api: str, kernel: str) -> int:
         return line
     name = _bare(kernel).split("::")[-1]
     token = re.compile(rf"\b{re.escape(name)}\b.*<<<" if name else rf"\b{re.escape(api)}\b")
-    first = last = line
-    while first > max(1, line - NEAR) and not _ENDS_STATEMENT.search(lines[first - 2]):
-        first -= 1
-    while last < min(len(lines), line + NEAR) and not _ENDS_STATEMENT.search(lines[last - 1]):
-        last += 1
+    first, last = _statement(lines, line)
     named = [candidate for candidate in range(first, last + 1) if token.search(lines[candidate - 1])]
     if not named and name and _defines(lines[first - 1 : last], name):
         # the stub of a static kernel is put into its caller, with the line of the kernel
         named = [number for number, text in enumerate(lines, 1) if token.search(text)]
         return named[0] if len(named) == 1 else line
     return min(named, key=lambda candidate: abs(candidate - line), default=line)
+
+
+def _statement(lines: Sequence[str], line: int) -> tuple[int, int]:
+    """The first and last line of the statement, or of the head of a definition, that a line belongs to."""
+    first = last = line
+    while first > max(1, line - NEAR) and not _ENDS_STATEMENT.search(lines[first - 2]):
+        first -= 1
+    while last < min(len(lines), line + NEAR) and not _ENDS_STATEMENT.search(lines[last - 1]):
+        last += 1
+    return first, last
 
 
 def _defines(statement: Sequence[str], kernel: str) -> bool:

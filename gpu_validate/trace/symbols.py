@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
+_SUFFIX = re.compile(r"(?: (?:const|volatile|&&?|\[clone [^\]]*\]))+$")  # behind the parameters
+
 
 def plain_name(symbol: str) -> str:
     """A demangled function without its arguments and return type: "void f<int>(int*)" is "f<int>"."""
     depth = 0
-    for at in range(len(symbol) - 1, -1, -1):
+    whole = _SUFFIX.sub("", symbol)
+    for at in range(len(whole) - 1, -1, -1) if whole.endswith(")") else ():
         if symbol[at] == ")":
             depth += 1
         elif symbol[at] == "(":

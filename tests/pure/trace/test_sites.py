@@ -72,6 +72,12 @@ def test_the_line_of_a_static_kernel_is_that_of_its_only_launch(source: str) -> 
     assert [site.line for site in sites("cudaLaunchKernel", "step", [stub])] == [2]
 
 
+def test_the_stub_of_a_kernel_with_a_cast_in_its_name_is_left_out(source: str) -> None:
+    stub = [Place("step<float, (Phase)0>", source, 2)]  # without parameters, as debug information names it
+    found = sites("cudaLaunchKernel", "step<float, (Phase)0>", stub, [Place("launch<int>(int*)", source, 5)])
+    assert [(site.line, site.function) for site in found] == [(5, "launch<int>")]
+
+
 def test_a_line_of_a_macro_stays_where_it_is(source: str) -> None:
     """Its statement has no call of that name, and the next one has nothing to do with it."""
     assert sites("cudaMalloc", "", [Place("main", source, 9)]) == (CallSite(source, 9, "main"),)
