@@ -269,8 +269,6 @@ def test_a8_each_transform_is_a_rewrite_of_the_function_under_the_cursor(window:
     assert "cudaMalloc" not in loop["hoist-allocation"] and "cudaDeviceSynchronize" in loop["hoist-allocation"]
     assert "cudaMalloc" in loop["remove-wait"] and "cudaDeviceSynchronize" not in loop["remove-wait"]
     assert "y = x;" in changed["keep-resident"] and "cudaMemcpy" not in changed["keep-resident"]
-    # What the host does is conserved by running both: where nothing is run, it is left as it is.
-    assert rewritten(given["keep-resident"]) == text
 
 
 def test_the_rewrite_picker_starts_what_is_chosen(window: Window, program: Path) -> None:
