@@ -105,7 +105,8 @@ class Rule:
     every_path: bool = (
         False  # a site counts only when each entry that reaches it reports it ("this wait is never needed")
     )
-    whole_program: bool = False  # looks at functions that the entry does not come to
+    # Whether what it says of an entry depends on functions that the entry does not come to.
+    asks_beyond: Callable[[Timeline], bool] | None = None
 
 
 @dataclass(frozen=True)

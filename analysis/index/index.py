@@ -45,8 +45,6 @@ from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
 from stitchcuda.analysis.program.link import link
 from stitchcuda.analysis.rules import RULES
 
-_WHOLE_PROGRAM = frozenset(rule.code for rule in RULES if rule.whole_program)
-
 
 @dataclass(frozen=True)
 class Analysis:
@@ -245,7 +243,7 @@ class Index:
             entry = self._entry(uid, program, sources, [], cancel, self._options, State(b"", {}))
             if cancel is not None and cancel():
                 return True
-            if entry is not None and not any(f.code in _WHOLE_PROGRAM for f in entry.findings.findings):
+            if entry is not None and not entry.beyond:
                 way.entries[uid] = entry
                 way.pending.discard(uid)
         if offer(partial(_known, way)):
@@ -347,13 +345,14 @@ class Index:
             timeline = execute_entry(program, uid, options=options, sources=sources, cancelled=cancel)
             given = RuleInput(timeline, program, sources)
             found = tuple(f for rule in RULES for f in rule.check(given)) if self._findings else ()
+            beyond = any(rule.asks_beyond is not None and rule.asks_beyond(timeline) for rule in RULES)
         except Exception as error:
             if self._strict:
                 raise
             problems.append(_internal(program.functions[uid], sources, error, "what starts there is left out"))
             return None
         sites = frozenset(op.site for op in timeline.ops)
-        return Entry(timeline, EntryFindings(found, sites), options, state)
+        return Entry(timeline, EntryFindings(found, sites), options, state, beyond)
 
     def _kernel(
         self, uid: str, program: Program, sources: Mapping[str, bytes], declared: bytes, problems: list[Problem]
@@ -382,7 +381,7 @@ class _Holding:
 
     def still(self, entry: Entry) -> bool:
         then, executed = entry.state, entry.timeline.functions
-        if then.declared != self.now.declared:
+        if then.declared != self.now.declared or entry.beyond and then.digests != self.now.digests:
             return False
         before, after = then.digests, self.now.digests
         if not all(after.get(uid) and after.get(uid) == before.get(uid) for uid in executed):

@@ -30,6 +30,7 @@ class Entry:
     findings: EntryFindings
     options: Options
     state: State  # the latest for which they are known to hold
+    beyond: bool  # whether they depend on functions that it did not come to
 
 
 @dataclass(slots=True)

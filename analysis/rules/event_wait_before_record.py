@@ -138,5 +138,5 @@ RULE = Rule(
     "a wait on an event that was never recorded before it",
     __doc__ or "",
     check,
-    whole_program=True,
+    asks_beyond=lambda line: any(True for _ in unrecorded_waits(line)),
 )

@@ -208,3 +208,18 @@ int b;
         (("three",), "", [1, 3]),
         (("four",), "why", [4]),
     ]
+
+
+def test_a_rule_that_asks_about_other_functions_is_asked_again_when_they_change() -> None:
+    """Whether an event is recorded anywhere is no question about the entry that waits for it."""
+    text = (
+        b"void waits(cudaStream_t s) { cudaEvent_t e; cudaEventCreate(&e); cudaStreamWaitEvent(s, e, 0); cudaEventDestroy(e); }\n"
+        b"struct Timer { cudaEvent_t e; void start(cudaStream_t s) { NOTE } };\n"
+    )
+    silent, recording = text.replace(b"NOTE", b"cudaEventQuery(e);"), text.replace(b"NOTE", b"cudaEventRecord(e, s);")
+    index = Index(strict=True)
+    counts = []
+    for each in (silent, recording, silent):
+        index.put("a.cu", each)
+        counts.append(codes(index.analyse()).count("event-wait-before-record"))
+    assert counts == [1, 0, 1]
