@@ -1,1 +1,2 @@
-"""What this machine has: toolkit (`toolchain.py`), driver (`nvml.py`), and what each missing part costs (`capabilities.py`)."""
+"""The validation hub (`hub.py`): builds two versions (`building/`), runs and traces them (`trace/`), compares what they show (`observe/`)
+and gives a verdict gate by gate (`gates/`). Beside it what this machine has: `capabilities.py`, `toolchain.py`, `nvml.py`."""
