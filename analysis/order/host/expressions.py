@@ -200,6 +200,9 @@ class Expressions(Places):
             if known is not None and known == (op == "||"):
                 return TRUE if known else NULL
             second = self.evaluate(right, state)
+            if state.dead and known is None:  # `n > 0 || (fail(), 0)`: who goes on has not come there
+                state.dead = False
+                return TRUE if op == "||" else NULL
             if known is not None:
                 return second
             return arithmetic.combine(op, first, second)
@@ -227,7 +230,13 @@ class Expressions(Places):
         if known is not None:
             return self.evaluate(then if known else otherwise, state)
         a = self.evaluate(then, state)
+        if state.dead:
+            state.dead = False
+            return self.evaluate(otherwise, state)
         b = self.evaluate(otherwise, state)
+        if state.dead:
+            state.dead = False
+            return a
         if a == b:
             return a
         chosen = either(v for v in (a, b) if v != NULL)

@@ -395,3 +395,18 @@ def test_a_time_that_a_host_function_takes_ends_behind_the_work_before_it() -> N
     body = "cudaStream_t s; cudaStreamCreate(&s); sdkCreateTimer(&timer); sdkStartTimer(&timer); a<<<1, 32, 0, s>>>(x);"
     assert run(body + "cudaStreamAddCallback(s, done, 0, 0);", before=timer).timeline.measurements == ()
     assert len(run(body + "done(s, cudaSuccess, 0);", before=timer).timeline.measurements) == 1
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        "(void)(n >= 2 || (fail(), 0));",
+        "n < 2 && (fail(), 0);",
+        "n >= 2 ? (void)0 : fail();",
+        "n < 2 ? fail() : (void)0;",
+    ],
+)
+def test_an_assertion_that_ends_the_program_lets_those_go_on_for_whom_it_holds(check: str) -> None:
+    before = "static void fail() { exit(EXIT_FAILURE); }\n"
+    assert run(f"long n = strtol(argument(), 0, 10); {check} a<<<1, 32>>>(x);", before=before).op("a")
+    assert not any(op.kernel == "a" for op in run("fail(); a<<<1, 32>>>(x);", before=before).timeline.ops)
