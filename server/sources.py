@@ -34,17 +34,18 @@ _CUDA_WORDS = tuple(
     b" device_launch_parameters".split()
 )
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:cupy|cupyx)\b", re.MULTILINE)
+_TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 _LAUNCH = re.compile(rb"<<<[^;]{1,400}?>>>", re.DOTALL)
 
 
 def is_relevant(path: str, language: str, text: bytes) -> bool:
     """Whether the server has something to say about a file: CUDA sources always, C and C++ when they use CUDA, Python
-    when it imports CuPy."""
+    when it imports CuPy, or PyTorch and says "cuda"."""
     suffix = os.path.splitext(path)[1].lower()
     if suffix in (".cu", ".cuh") or language in ("cuda", "cuda-cpp"):
         return True
     if suffix == ".py" or language == "python":
-        return _CUPY.search(text) is not None
+        return _CUPY.search(text) is not None or b"cuda" in text and _TORCH.search(text) is not None
     if suffix in SOURCES or suffix in HEADERS or language in ("c", "cpp"):
         if not any(word in text for word in _CUDA_WORDS):
             return False

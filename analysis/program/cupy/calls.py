@@ -83,6 +83,8 @@ class Calls(Library, ABC):
             return self._launch(node, function, positional, named)
         if kind.what == "function" and kind.detail and function.type == "identifier":
             return self._library(node, kind.detail, positional, named, hint)
+        if kind.what == "snippet" and self.inference.file.torch:
+            return self._computed(node, text_of(function), positional, named, hint)
         if kind.what == "snippet":
             return self._snippet(node, function, positional, named, hint)
         if function.type == "call":  # RawKernel(code, name)(grid, block, args)
@@ -162,6 +164,10 @@ class Calls(Library, ABC):
             callee = Member(self.span(function), self.expr(base), name)
             return Call(self.span(node), callee, self._ordered(f"{owner}.{name}", positional, named))
         kind = self.kind(base)
+        if self.inference.file.torch:
+            found = self._torch_method(node, base, kind, name, positional, named, hint)
+            if found is not None:
+                return found
         match kind.what:
             case "stream":
                 return self._stream_method(node, base, name, positional, named, hint)
@@ -200,7 +206,7 @@ class Calls(Library, ABC):
         self, node: Node, base: Node, name: str, positional: list[Node], named: dict[str, Node], hint: str
     ) -> Expr:
         stream = self.expr(base)
-        display = f"cupy.cuda.Stream.{name}"
+        display = f"{self.library}.cuda.Stream.{name}"
         span = self.span(node)
         match name:
             case "synchronize":
@@ -209,7 +215,7 @@ class Calls(Library, ABC):
                 event = positional[0] if positional else named["event"]
                 roles = [("stream", stream), ("event", self.expr(event))]
                 return self.api(node, display, ApiKind.EVENT_WAIT, roles, ASYNC)
-            case "record":
+            case "record" | "record_event":
                 given = positional[0] if positional else named.get("event")
                 if given is not None and given.type != "none":
                     target = self.expr(given)
@@ -217,7 +223,9 @@ class Calls(Library, ABC):
                     record = self.api(node, display, ApiKind.EVENT_RECORD, roles, ASYNC)
                     return self.sequence(node, [record, target])
                 made = self.temporary(node, ELEMENT_TYPES["event"])
-                create = self.api(node, "cupy.cuda.Event", ApiKind.EVENT_CREATE, (), RETURNS, hint or "event")
+                create = self.api(
+                    node, f"{self.library}.cuda.Event", ApiKind.EVENT_CREATE, (), RETURNS, hint or "event"
+                )
                 roles = [("stream", stream), ("event", made)]
                 record = self.api(node, display, ApiKind.EVENT_RECORD, roles, ASYNC)
                 return self.sequence(node, [Assign(span, made, create), record, made])
@@ -238,7 +246,7 @@ class Calls(Library, ABC):
 
     def _event_method(self, node: Node, base: Node, name: str, positional: list[Node], named: dict[str, Node]) -> Expr:
         event = self.expr(base)
-        display = f"cupy.cuda.Event.{name}"
+        display = f"{self.library}.cuda.Event.{name}"
         if name == "record":
             stream = positional[0] if positional else named.get("stream")
             roles = [("event", event), ("stream", self._stream(stream))]
@@ -251,7 +259,7 @@ class Calls(Library, ABC):
         self, node: Node, base: Node, name: str, positional: list[Node], named: dict[str, Node], hint: str
     ) -> Expr:
         array = self.expr(base)
-        display = f"cupy.ndarray.{name}"
+        display = f"{self.array_type}.{name}"
         size = self.size_of(base)
         if name == "get":
             stream = named.get("stream") or (positional[0] if positional else None)

@@ -108,7 +108,7 @@ class Expressions(Lowering, ABC):
         kind = self.kind(node)
         if kind.what == "array":
             source = self.expr(node)
-            return self.api(node, "cupy.ndarray.get", ApiKind.COPY, [("src", source)], RETURNS | {"d2h"}, "a host copy")
+            return self.api(node, self.download, ApiKind.COPY, [("src", source)], RETURNS | {"d2h"}, "a host copy")
         if kind.what in ("pinned", "host") and node.type in ("identifier", "attribute", "subscript"):
             return self._host_element(node)
         return self.expr(node)
@@ -293,7 +293,7 @@ class Expressions(Lowering, ABC):
     def elementwise(self, node: Node, ufunc: str, operands: list[Node], hint: str) -> Expr:
         """A library call on the current stream that reads the operands and gives a new array."""
         roles = self.sources(operands)
-        return self.api(node, f"cupy.{ufunc}", ApiKind.LIBRARY_CALL, roles, RETURNS, hint)
+        return self.api(node, f"{self.library}.{ufunc}", ApiKind.LIBRARY_CALL, roles, RETURNS, hint)
 
     def sources(self, operands: list[Node]) -> list[tuple[str, Expr | None]]:
         """Operands by role: arrays are read, everything else only evaluated."""

@@ -6,7 +6,7 @@ file, and from how they are used. What does not agree is unknown; nothing is gue
 
 from __future__ import annotations
 
-from stitchcuda.analysis.program.cupy import table
+from stitchcuda.analysis.program.cupy import table, torch_kinds
 from stitchcuda.analysis.program.cupy.kinds import (
     MEMORY,
     PLAIN,
@@ -36,7 +36,11 @@ class Inference:
         self.file = FileKinds()
         self._declared: dict[tuple[str, str], Kind] = {}  # (class, attribute), by annotations in the class
         self._attributes: dict[tuple[str, str], Kind] = {}  # as the round at hand finds them
+        self._given: dict[tuple[str, str], Kind] = {}  # (function, parameter), by the calls of the round at hand
+        self._annotations: dict[tuple[str, str], Kind] = {}
         self._collect_imports(root)
+        roots = {name.split(".")[0] for name in self.file.imports.values()}
+        self.file.torch = "torch" in roots and "cupy" not in roots
         self.file.module = Scope("", root, [])
         self._collect_functions(root, "", "")
         for _ in range(ROUNDS):
@@ -44,8 +48,11 @@ class Inference:
             self._attributes = dict(self._declared)
             for scope in [self.file.module, *self.file.functions.values()]:
                 self._assignments(scope)
+            self._given = {}
             for scope in [self.file.module, *self.file.functions.values()]:
                 self._calls(scope)
+            for (function, name), kind in self._given.items():
+                self.file.functions[function].kinds[name] = kind
             self.file.attributes = self._attributes  # what an earlier round did not know yet is not kept
             if self._state() == before:
                 break
@@ -92,10 +99,10 @@ class Inference:
                 if owner and params:
                     params = params[1:]
                 qualified = f"{prefix}{name}"
-                scope = self.file.functions[qualified] = Scope(name, child, params, owner)
+                scope = self.file.functions[qualified] = Scope(name, child, params, owner, qualified)
                 for param, _, annotation in parameters_of(child):
                     if annotation is not None and (kind := self._annotated(annotation)) != UNKNOWN:
-                        scope.kinds[param] = kind
+                        scope.kinds[param] = self._annotations[qualified, param] = kind
                 for inner in own_nodes(child):
                     if inner.type == "global_statement":
                         scope.globals.update(text_of(n) for n in inner.named_children)
@@ -166,10 +173,14 @@ class Inference:
                     key = (owner, text_of(target.child_by_field_name("attribute") or target))
                     self._attributes[key] = join(self._attributes.get(key), kind)
 
+        again: list[tuple[Node, Node]] = []
         for node in scope.nodes():
             if node.type == "assignment":
                 left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
                 if left is None or right is None:
+                    continue
+                if left.type == "identifier" and _names(right, text_of(left)):
+                    again.append((left, right))  # `x = x / 2`: for what `x` is otherwise
                     continue
                 if scope is self.file.module and left.type == "identifier" and cuda_string(right):
                     self.file.sources[text_of(left)] = right
@@ -194,6 +205,11 @@ class Inference:
             elif node.type == "return_statement" and node.named_children:
                 scope.returns = join(scope.returns, self.kind(node.named_children[0], scope))
             self._used_as(node, scope)
+        for left, right in again:
+            name = text_of(left)
+            if name in found and name not in scope.globals and name not in scope.params:
+                scope.kinds[name] = found[name]
+            bind(left, self.kind(right, scope))
         for name, kind in found.items():
             if name in scope.globals and self.file.module is not None:
                 known = self.file.module.kinds.get(name)
@@ -231,7 +247,7 @@ class Inference:
         what = ""
         if base is not None:
             attribute = text_of(node.child_by_field_name("attribute") or node)
-            if attribute in ("wait_event", "use", "launch_host_func", "begin_capture", "end_capture"):
+            if attribute in ("wait_event", "wait_stream", "use", "launch_host_func", "begin_capture", "end_capture"):
                 what = "stream"
         if base is None or base.type != "identifier" or not what:
             return
@@ -252,11 +268,15 @@ class Inference:
             given = dict(zip(callee.params, positional, strict=False))
             given.update({n: v for n, v in named.items() if n in callee.params})
             for name, value in given.items():
-                kind = self.kind(value, scope)
-                known = callee.kinds.get(name, UNKNOWN)
-                if kind.what in ("", "plain") and name in callee.kinds and known.what != "function":
-                    continue
-                callee.kinds[name] = join(callee.kinds.get(name), kind)
+                self._passed(callee, name, self.kind(value, scope))
+
+    def _passed(self, callee: Scope, name: str, kind: Kind) -> None:
+        now = self._given.get((callee.qualified, name))
+        before = callee.kinds.get(name, UNKNOWN) if now is None else now
+        if kind.what in ("", "plain") and before.what not in ("", "function"):
+            return
+        known = self._annotations.get((callee.qualified, name)) if now is None else now
+        self._given[callee.qualified, name] = join(known, kind)
 
     def _fields_given(self, name: str, positional: list[Node], named: dict[str, Node], scope: Scope) -> None:
         """What a data class is made with gives its fields their kinds."""
@@ -328,6 +348,8 @@ class Inference:
                 return PLAIN
             case "comparison_operator":
                 return Kind("array") if any(self.kind(c, scope).what == "array" for c in node.named_children) else PLAIN
+            case "string" if self.file.torch and torch_kinds.on_cuda(node, lambda _: UNKNOWN):
+                return torch_kinds.CUDA
             case "string" | "concatenated_string":
                 return Kind("source") if cuda_string(node) else PLAIN
             case "parenthesized_expression" | "named_expression" | "await":
@@ -409,6 +431,8 @@ class Inference:
         return UNKNOWN
 
     def _library(self, name: str, positional: list[Node], named: dict[str, Node], scope: Scope) -> Kind:
+        if name.startswith("torch."):
+            return torch_kinds.result(name, positional, named, lambda n: self.kind(n, scope))
         if name in table.STREAMS or name in table.CURRENT_STREAM or name == "cupy.cuda.ExternalStream":
             return Kind("stream")
         if name in table.EVENTS:
@@ -463,8 +487,16 @@ class Inference:
             return own.returns or UNKNOWN
         base = function.child_by_field_name("object")
         kind = self.kind(base, scope) if base is not None else UNKNOWN
+        if self.file.torch and kind.what in (*MEMORY, "snippet"):
+            found = torch_kinds.of_method(kind, name, positional, named, lambda n: self.kind(n, scope))
+            if found is not None:
+                return found
+        if self.file.torch and self.kind(function, scope).what == "snippet":
+            return Kind("array")
         if kind.what == "stream":
-            return {"record": Kind("event"), "end_capture": Kind("graph")}.get(name, kind if name == "use" else PLAIN)
+            return {"record": Kind("event"), "record_event": Kind("event"), "end_capture": Kind("graph")}.get(
+                name, kind if name == "use" else PLAIN
+            )
         if kind.what == "module" and name == "get_function":
             return Kind("kernel", literal(positional[0] if positional else named.get("name")))
         if kind.what == "array":
@@ -479,3 +511,14 @@ class Inference:
         if kind.what == "list":
             return Kind(kind.detail) if name == "pop" and kind.detail else PLAIN
         return UNKNOWN
+
+
+def _names(node: Node, name: str) -> bool:
+    """An expression that has this name in it."""
+    stack = [node]
+    while stack:
+        inner = stack.pop()
+        if inner.type == "identifier" and text_of(inner) == name:
+            return True
+        stack.extend(inner.named_children)
+    return False

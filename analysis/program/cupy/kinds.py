@@ -13,7 +13,7 @@ from tree_sitter import Node
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`what`: "" (unknown), array, pinned, host, stream, event, graph, device, module, kernel, snippet, list, instance,
+    """`what`: "" (unknown), array, pinned, host, stream, event, graph, capture (`with torch.cuda.graph(g)`), device, module, kernel, snippet, list, instance,
     source, function, or plain (a number, text, ...). `detail`: element type of arrays, name of a kernel, class of an
     instance, what the elements of a list are, the dotted name of a library's function."""
 
@@ -49,6 +49,7 @@ class Scope:
     node: Node
     params: list[str]
     owner: str = ""  # the class it is a method of
+    qualified: str = ""
     kinds: dict[str, Kind] = field(default_factory=dict)
     globals: set[str] = field(default_factory=set)  # names declared `global` in it
     returns: Kind | None = None
@@ -64,6 +65,7 @@ class Scope:
 @dataclass
 class FileKinds:
     imports: dict[str, str] = field(default_factory=dict)  # name -> canonical dotted name
+    torch: bool = False  # arrays are tensors of PyTorch
     module: Scope | None = None
     functions: dict[str, Scope] = field(default_factory=dict)  # qualified name -> scope
     attributes: dict[tuple[str, str], Kind] = field(default_factory=dict)  # (class, attribute)

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 from stitchcuda.analysis.program import api as cuda_api
 from stitchcuda.analysis.program.cupy import table
-from stitchcuda.analysis.program.cupy.kernels import Kernels
 from stitchcuda.analysis.program.cupy.kinds import MEMORY, arguments_of
 from stitchcuda.analysis.program.cupy.lowering import RETURNS
+from stitchcuda.analysis.program.cupy.torch import Torch
 from stitchcuda.analysis.program.ir import (
     ApiKind,
     Binary,
@@ -28,12 +28,14 @@ ASYNC = frozenset({"async"})
 INTEGERS = frozenset({"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "intp", "uintp"})
 
 
-class Library(Kernels, ABC):
+class Library(Torch, ABC):
     @abstractmethod
     def _unknown(self, node: Node, callee: Expr, positional: Sequence[Node], named: Mapping[str, Node]) -> Expr: ...
 
     def _library(self, node: Node, name: str, positional: list[Node], named: dict[str, Node], hint: str) -> Expr:
         span = self.span(node)
+        if name.startswith("torch."):
+            return self._torch(node, name, positional, named, hint)
         if name in table.STREAMS:
             flags = flag(positional[1] if len(positional) > 1 else named.get("non_blocking"), 1)
             if positional and positional[0].type == "true" or is_true(named.get("null")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from stitchcuda.analysis.program.cupy import table
+from stitchcuda.analysis.program.cupy import table, torch_table
 from stitchcuda.analysis.program.cupy.calls import Calls
 from stitchcuda.analysis.program.cupy.kinds import MEMORY, arguments_of
 from stitchcuda.analysis.program.ir import (
@@ -37,7 +37,7 @@ class Lifetimes(Calls, ABC):
         span = self.span(node)
         roles = [("ptr", Name(span, name)), ("stream", stream)]
         return Evaluate(
-            span, self.api(node, "cupy.ndarray.__del__", ApiKind.FREE, roles, frozenset({"pooled", "async"}))
+            span, self.api(node, f"{self.array_type}.__del__", ApiKind.FREE, roles, frozenset({"pooled", "async"}))
         )
 
     def _drops(self, node: Node) -> list[Stmt]:
@@ -62,11 +62,13 @@ class Lifetimes(Calls, ABC):
         function = right.child_by_field_name("function") if right.type == "call" else None
         canonical = self.inference.canonical(function) if function is not None else None
         fresh = right.type == "binary_operator" or (
-            canonical is not None and canonical.startswith("cupy.") and canonical not in table.UPLOADS - {"cupy.array"}
+            canonical is not None
+            and canonical.startswith(("cupy.", "torch."))
+            and canonical not in table.UPLOADS - {"cupy.array"}
         )
         if canonical in table.UPLOADS and arguments_of(right)[0]:
             fresh = self.kind(arguments_of(right)[0][0]).what in ("host", "pinned")
-        return fresh and not self._shared(name, returned=False)
+        return fresh and not self._shared(name, returned=False) and not self._recorded_elsewhere(name)
 
     def _shared(self, name: str, returned: bool) -> bool:
         """Whether something else may hold on to the array: another name, a container, an object, unknown code."""
@@ -93,7 +95,7 @@ class Lifetimes(Calls, ABC):
                 return True
             elif outer.type == "call" and inner.type == "attribute" and self.kind(outer).what in MEMORY:
                 name_ = text_of(inner.child_by_field_name("attribute") or inner)
-                if name_ in table.VIEWS:
+                if name_ in table.VIEWS or self.inference.file.torch and name_ in torch_table.VIEWS:
                     return True
         return False
 
@@ -104,5 +106,8 @@ class Lifetimes(Calls, ABC):
             return True
         canonical = self.inference.canonical(function)
         if canonical is not None:
-            return not canonical.startswith(("cupy.", "numpy.", "cupyx.")) or canonical in table.UPLOADS
+            known = canonical.startswith(("cupy.", "numpy.", "cupyx.", "torch."))
+            return not known or canonical in table.UPLOADS
+        if self.inference.file.torch and self.kind(function).what == "snippet":
+            return True  # a module keeps what the gradient needs
         return self.kind(function).what not in ("kernel", "snippet") and text_of(function) not in table.HOST_BUILTINS

@@ -57,6 +57,10 @@ class Lowering:
         self.cuda_calls = 0
         self.mentions: set[str] = set()
         self.self_name = self_name(scope.node) if scope.owner else ""
+        torch = inference.file.torch
+        self.library = "torch" if torch else "cupy"
+        self.array_type = "torch.Tensor" if torch else "cupy.ndarray"
+        self.download = "torch.Tensor.item" if torch else "cupy.ndarray.get"
 
     def span(self, node: Node) -> Span:
         return node.start_byte - self.base, node.end_byte - self.base

@@ -192,10 +192,10 @@ class Statements(Lifetimes):
         kind = self.kind(right)
         if kind.what in ("pinned", "host"):
             roles = [("dst", target), ("src", self.expr(right)), ("bytes", self.extent(left))]
-            copy = self.api(node, "cupy.ndarray.__setitem__", ApiKind.COPY, roles, frozenset({"async", "h2d"}))
+            copy = self.api(node, f"{self.array_type}.__setitem__", ApiKind.COPY, roles, frozenset({"async", "h2d"}))
             return [Evaluate(span, copy)]
         roles_ = [("dst", target), *self.sources([right])]
-        return [Evaluate(span, self.api(node, "cupy.ndarray.__setitem__", ApiKind.LIBRARY_CALL, roles_))]
+        return [Evaluate(span, self.api(node, f"{self.array_type}.__setitem__", ApiKind.LIBRARY_CALL, roles_))]
 
     def _augmented(self, node: Node) -> list[Stmt]:
         span = self.span(node)
@@ -207,7 +207,7 @@ class Statements(Lifetimes):
         if self.kind(left).what == "array":
             target = self.expr(left)
             roles = [("dst", target), *self.sources([left, right])]
-            call = self.api(node, f"cupy.{UFUNCS.get(op, op)}", ApiKind.LIBRARY_CALL, roles)
+            call = self.api(node, f"{self.library}.{UFUNCS.get(op, op)}", ApiKind.LIBRARY_CALL, roles)
             return [Evaluate(span, call)]
         value = self.consume(right)
         if self.kind(left).what in ("pinned", "host"):
@@ -333,7 +333,13 @@ class Statements(Lifetimes):
             if value is None:
                 continue
             kind = self.kind(value)
-            if kind.what in ("stream", "device") or (kind.what == "" and self._only_context(value)):
+            captured = self._captured(value) if kind.what == "capture" and value.type == "call" else None
+            if captured is not None:
+                before += captured[0]
+                after.insert(0, captured[1])
+                self.restores.append(Restore(captured[1], self.loops))
+                count += 1
+            elif kind.what in ("stream", "device") or (kind.what == "" and self._only_context(value)):
                 opened, restore = self._enter(value, kind.what, alias)
                 before += opened
                 if restore is not None:
@@ -374,9 +380,11 @@ class Statements(Lifetimes):
         elif alias is not None:
             opened += self._store(value, alias, stream)
         opened.append(
-            Evaluate(span, self.api(value, "cupy.cuda.Stream.__enter__", ApiKind.SET_STREAM, [("stream", stream)]))
+            Evaluate(
+                span, self.api(value, f"{self.library}.cuda.Stream.__enter__", ApiKind.SET_STREAM, [("stream", stream)])
+            )
         )
-        back = self.api(value, "cupy.cuda.Stream.__exit__", ApiKind.SET_STREAM, [("stream", previous)])
+        back = self.api(value, f"{self.library}.cuda.Stream.__exit__", ApiKind.SET_STREAM, [("stream", previous)])
         return opened, Evaluate(span, back)
 
     def _try(self, node: Node) -> Stmt:
