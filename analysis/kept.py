@@ -12,6 +12,12 @@ from weakref import ref
 Value = TypeVar("Value")
 
 
+class Life:
+    """Lasts as long as the object that holds it as `_life`: one of a compiled class, which cannot be referred to weakly itself."""
+
+    __slots__ = ("__weakref__",)
+
+
 class KeptWith(Generic[Value]):
     """Values by object, which is compared by identity and can be referred to weakly. A value must not refer to its object."""
 
@@ -20,7 +26,7 @@ class KeptWith(Generic[Value]):
 
     def get(self, of: object) -> Value | None:
         known = self._known.get(id(of))
-        return known[1] if known is not None and known[0]() is of else None
+        return known[1] if known is not None and known[0]() is _referable(of) else None
 
     def keep(self, of: object, value: Value) -> Value:
         """Gives the value back."""
@@ -30,7 +36,7 @@ class KeptWith(Generic[Value]):
             if known.get(number, (None,))[0] is which:
                 del known[number]
 
-        known[number] = (ref(of, gone), value)
+        known[number] = (ref(_referable(of), gone), value)
         return value
 
     def clear(self) -> None:
@@ -38,3 +44,7 @@ class KeptWith(Generic[Value]):
 
     def __len__(self) -> int:
         return len(self._known)
+
+
+def _referable(of: object) -> object:
+    return getattr(of, "_life", of)

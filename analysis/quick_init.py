@@ -17,7 +17,9 @@ Setter = Callable[[Any, Any], None]
 
 def quick_init(cls: type[Made]) -> type[Made]:
     """Class decorator, above `@dataclass(frozen=True, slots=True)`; also to be called for a class that is made already.
-    TypeError for what it cannot do: defaults that are made anew, `__post_init__`, no slots, too many fields."""
+    A compiled class is left as it is. TypeError for what it cannot do: defaults that are made anew, `__post_init__`, no slots, too many fields."""
+    if not isinstance(cls.__init__, FunctionType):
+        return cls
     listed = fields(cls)  # type: ignore[arg-type]
     if hasattr(cls, "__post_init__") or "__slots__" not in vars(cls) or not 0 < len(listed) <= len(_BY_COUNT):
         raise TypeError(

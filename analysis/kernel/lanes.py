@@ -62,7 +62,7 @@ class Form:
 
     def with_known(self, values: Mapping[str, int]) -> Form:
         """The same number with the values of some symbols put in."""
-        if not self.symbols & values.keys():
+        if values.keys().isdisjoint(self.symbols):
             return self
         total = ZERO
         for mono, c in self.terms:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from operator import is_not
 
@@ -78,8 +78,8 @@ class State:
 
     def become(self, other: State) -> None:
         """Takes over everything of `other`."""
-        for name in State.__slots__:
-            setattr(self, name, getattr(other, name))
+        for each in fields(State):
+            setattr(self, each.name, getattr(other, each.name))
 
     # ---------------------------------------------------------------------------------------------------------- memory
 

@@ -77,7 +77,7 @@ class Poly:
 
     def substitute(self, values: Mapping[str, Poly]) -> Poly:
         """Replaces symbols; the names inside opaque symbols such as "(n/4)" are replaced only when a whole name matches."""
-        if not self.symbols & values.keys():
+        if values.keys().isdisjoint(self.symbols):
             return self
         total = ZERO
         for mono, coeff in self.terms:

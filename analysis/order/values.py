@@ -194,7 +194,7 @@ class Identity:
     extra: str = ""
 
     def substitute(self, values: Mapping[str, Poly]) -> Identity:
-        if not any(p.symbols & values.keys() for p in self.instance):
+        if all(values.keys().isdisjoint(p.symbols) for p in self.instance):
             return self
         instance = tuple(p.substitute(values) for p in self.instance)
         return Identity(self.kind, self.path, self.function, self.start, self.end, self.calls, instance, self.extra)

@@ -537,7 +537,7 @@ class Location:
     end: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Program:
     """Modules linked together: which definition a name means, seen from which file. Built by `program/link.py`."""
 

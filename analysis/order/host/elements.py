@@ -70,7 +70,9 @@ class Elements(Construction):
             self._destroy_elements(Place(held), record, state, span)
 
     def copy_container(self, state: State, source: int, target: int) -> None:
-        self._with_elements -= {source, target}  # which of the two owns what the elements hold is not known
+        self._with_elements.difference_update(
+            (source, target)
+        )  # which of the two owns what the elements hold is not known
         super().copy_container(state, source, target)
 
     @cached_property

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.program import ir
 
 SCALARS = frozenset(
@@ -34,17 +34,12 @@ class Environment:
     stamp: str
 
 
-_last: tuple[weakref.ReferenceType[ir.Program], Environment] | None = None
+_kept: KeptWith[Environment] = KeptWith()
 
 
 def environment_of(program: ir.Program) -> Environment:
     """Computed once for a program: the kernels of one program are asked about one after the other."""
-    global _last
-    if _last is not None and _last[0]() is program:
-        return _last[1]
-    environment = _environment(program)
-    _last = (weakref.ref(program), environment)
-    return environment
+    return _kept.get(program) or _kept.keep(program, _environment(program))
 
 
 def _environment(program: ir.Program) -> Environment:
