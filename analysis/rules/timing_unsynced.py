@@ -106,6 +106,9 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
     level = Confidence.CERTAIN if all(op.certain for op in late) else Confidence.LIKELY
     if given.program.functions[measured.site.function].language == "python":
         level = Confidence.LIKELY  # a library function may wait for what it needs on the host
+        past = measured.since & ~measured.running
+        if any(past >> op.id & 1 and _is_timed(line, op) for op in line.ops):
+            level = Confidence.POSSIBLE  # the time since the program began, in a log
     if all(measured.maybe >> op.id & 1 for op in late):
         return  # something unknown may have waited: often it is there to do so
     sure = [op for op in late if not measured.maybe >> op.id & 1]
