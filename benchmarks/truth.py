@@ -259,7 +259,7 @@ def _written(analysis: Analysis, node: Node, api: str) -> bool:
     """Whether the call stands in the source near the traced line."""
     texts = [text for path, text in analysis.sources.items() if os.path.basename(path) == node.file]
     near = (b"\n".join(text.splitlines()[max(0, node.line - 3) : node.line + 2]) for text in texts)
-    return any(api.encode() in lines for lines in near)
+    return any(re.search(rb"\b%s\b" % api.encode(), lines) for lines in near)
 
 
 def _not_traced(static: Static, seen: set[Node], ops: Agreement) -> None:
