@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.fixes import wait_on_host
-from stitchcuda.analysis.findings.polling import polls, watches
+from stitchcuda.analysis.findings.polling import polls, shares, watches
 from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.program.ir import ApiKind
@@ -78,8 +78,10 @@ def _finding(given: RuleInput, race: Race, *, published: bool) -> Finding:
     level = Confidence.POSSIBLE if published else race.confidence
     if race.buffer.memory not in _ASYNCHRONOUS_MEMORY and race.earlier.kind is not ApiKind.HOST_FUNC:
         level = Confidence.POSSIBLE  # C6
-    if race.conflict.first.mode is Mode.ATOMIC:  # C12: progress counters are read on purpose while they change
-        level = weaker(level, Confidence.POSSIBLE if watches(given.program, race.later) else Confidence.LIKELY)
+    if race.conflict.first.mode is Mode.ATOMIC:
+        on_purpose = watches(given.program, race.later) or shares(given.program, race.later)
+        # C12: progress counters are read on purpose while they change
+        level = weaker(level, Confidence.POSSIBLE if on_purpose else Confidence.LIKELY)
     what = wording.memory(race.buffer)
     message = (
         f"the host reads {what} while {wording.operation(race.earlier)}{wording.on_stream(line, race.earlier)} "
