@@ -69,6 +69,10 @@ class KernelWalk(Calls):
             case ir.Evaluate(expr=ir.Name(name=name) as bare) if name.isupper() and not self.locations(bare):
                 # `SYNC;`: a macro of the file that includes this one, which may stand for a barrier
                 self.barrier(BarrierKind.NAMED, name, node.span)
+            case ir.Evaluate(expr=ir.Assign(op="", target=ir.Index(base=ir.Cast() | ir.Call() as base)) as made) if (
+                declared := self._row_declared(node.span, base, made.value)
+            ) is not None:
+                self._declare(declared)
             case ir.Evaluate(expr=expr):
                 self.value(expr)
             case ir.Block(body=body, scope=scope):
@@ -103,6 +107,17 @@ class KernelWalk(Calls):
             case ir.Throw() | ir.Label():
                 pass
 
+    def _row_declared(self, span: ir.Span, base: ir.Cast | ir.Call, init: ir.Expr) -> ir.Declare | None:
+        """`float(*row)[33] = tile[k];` reads like an assignment to an element of what is cast."""
+        given = base.operand if isinstance(base, ir.Cast) else base.args[0] if len(base.args) == 1 else None
+        if not isinstance(given, ir.Deref | ir.AddressOf) or not isinstance(given.operand, ir.Name):
+            return None
+        name = given.operand
+        if self.find(name.name) is not None:
+            return None
+        type_ = ir.TypeRef("auto", reference=isinstance(given, ir.AddressOf))
+        return ir.Declare(span, name.name, type_, init, name_span=name.span)
+
     def _return(self, value: ir.Expr | None) -> None:
         frame = self.frame
         if value is not None:
@@ -133,6 +148,8 @@ class KernelWalk(Calls):
             return
         init = node.init
         type_ = self.resolved(node.type)
+        if type_.dims and type_.pointer and isinstance(init, ir.Index | ir.Name | ir.Member | ir.Binary | ir.AddressOf):
+            type_ = ir.TypeRef("auto")  # `T (*row)[n] = ...`: an array would have a list
         if type_.reference and init is not None:
             found = self.locations(init)
             if found:
