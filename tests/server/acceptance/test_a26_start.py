@@ -19,7 +19,10 @@ CPU_SECONDS = 2.0
 LOOSE_SECONDS = 20.0
 NEVER = ("openai", "httpx", "torch", "cupy", "numpy", "pynvml", "jsonschema")
 LATE = (*NEVER, "stitchcuda.agent", "stitchcuda.gpu_validate", "stitchcuda.analysis.index", "tree_sitter")
-QUICK = {"stitchcuda.agent", "stitchcuda.agent.transform_names"}  # names alone, for the list of actions
+QUICK = {
+    *("stitchcuda.agent", "stitchcuda.agent.transform_names"),  # names alone, for the list of actions
+    *("stitchcuda.gpu_validate", "stitchcuda.gpu_validate.made_folders"),  # names of folders
+}
 
 
 def imported(statement: str) -> list[str]:
