@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
-from stitchcuda.analysis.order.host.loops import Loops
+from stitchcuda.analysis.order.host.global_objects import GlobalObjects
 from stitchcuda.analysis.order.recorder import Frame, Options, OutOfEffort
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.timeline import Cut, Memory, Timeline
@@ -16,7 +16,7 @@ END = "the end of the program"  # the op that stands for it when `Options.observ
 RECURSION_LIMIT = 12_000  # the executor recurses over expressions, statements and calls, each of them bounded
 
 
-class Executor(Loops):
+class Executor(GlobalObjects):
     """The top layer: runs one entry function, once."""
 
     def __init__(
@@ -60,8 +60,12 @@ class Executor(Loops):
                     )
                     frame.scopes[0][param.name] = Place(obj.id)
             if function.body is not None:
+                made = (
+                    self.construct_globals(function, state) if function.name == "main" and not function.record else []
+                )
                 for end, _ in self.run_body(function.body, state):
                     self.run_registered(end)
+                    self.destroy_globals(made, function, end)
                     if self.options.observed is not None:
                         self.emit_host(end, ApiKind.NEUTRAL, END, function.name_span)
         except (OutOfEffort, RecursionError) as stop:
