@@ -247,7 +247,7 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
         if found is not None:
             matched[node] = found
     if not result.cut:
-        _not_traced(static, set(matched.values()), result.ops)
+        _not_traced(static, set(matched.values()), _failed(trace), result.ops)
     for node, found in matched.items():
         if node.kind in {k.value for k in WORK}:
             _streams(traced, node, static, found, result.streams)
@@ -262,14 +262,24 @@ def _written(analysis: Analysis, node: Node, api: str) -> bool:
     return any(re.search(rb"\b%s\b" % api.encode(), lines) for lines in near)
 
 
-def _not_traced(static: Static, seen: set[Node], ops: Agreement) -> None:
+def _failed(trace: Trace) -> set[tuple[str, int]]:
+    """Where calls failed in the traced run: they were made, and did nothing."""
+    return {(os.path.basename(s.path), s.line) for call in trace.calls if call.status for s in call.sites[:1]}
+
+
+def _not_traced(static: Static, seen: set[Node], failed: set[tuple[str, int]], ops: Agreement) -> None:
     """What the analysis takes to run always, in `main`, before something that did run, and the trace does not have."""
     last = max((op.id for node in seen for _, op in static.nodes[node] if not op.calls), default=-1)
     for node, found in sorted(static.nodes.items(), key=lambda item: item[0]):
         always = any(
             not op.conditions and op.certain and op.loop is None and not op.calls and op.id < last for _, op in found
         )
-        if always and node not in seen and node.kind != ApiKind.LIBRARY_CALL.value:
+        if (
+            always
+            and node not in seen
+            and (node.file, node.line) not in failed
+            and node.kind != ApiKind.LIBRARY_CALL.value
+        ):
             ops.count(False, f"only in the analysis: {node}")
 
 
