@@ -48,6 +48,8 @@ class Launches(Expressions):
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         uids = self._kernels(kernel, len(args))
+        if uids and any(type(a) is Struct for a in args):
+            args = self._as_parameters(self.program.functions[uids[0]], args, expr, state)
         name, accesses, unknown, certain = self._kernel_accesses(kernel, uids, expr, args, grid, block, state)
         launched = Launched(tuple(uids), _sizes(grid), _sizes(block), self.is_cooperative(expr, state))
         self.emit_device(
@@ -97,6 +99,18 @@ class Launches(Expressions):
     def source_of(self, expr: Expr | None) -> str:
         """An expression as the user wrote it; "" without the source."""
         return ""
+
+    def as_pointer(self, value: Value, span: ir.Span, state: State) -> Value:
+        """An object given where a pointer is wanted; a layer above calls its conversion operator."""
+        raise NotImplementedError
+
+    def _as_parameters(self, kernel: ir.Function, args: list[Value], expr: ir.Launch, state: State) -> list[Value]:
+        """The arguments as the kernel's parameters take them: objects become pointers where it has pointers."""
+        out = list(args)
+        for position, (param, value) in enumerate(zip(kernel.params, args, strict=False)):
+            if param.type.pointer and isinstance(value, Struct):
+                out[position] = self.as_pointer(value, expr.span, state)
+        return out
 
     def _dimensions(self, expr: Expr | None, state: State) -> tuple[Value, ...]:
         """The x, y and z of a grid or block expression."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
 from stitchcuda.analysis.order.cuda.thrust import is_algorithm
-from stitchcuda.analysis.order.host import packs
+from stitchcuda.analysis.order.host import packs, threads
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
@@ -30,6 +30,17 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 
 HOST_SPACES = ("host", "host_device")
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """A body that was handed to code that runs it."""
+
+    function: Function
+    body: ir.Block
+    params: tuple[ir.Param, ...]
+    scopes: tuple[dict[str, Place], ...]
+    this: Place | None
 
 
 class Calls(Methods):
@@ -83,9 +94,24 @@ class Calls(Methods):
             return None
         method = self._operator("operator[]", held.place, None)
         made = self.names.resolve(self.bound_type(method.returns)) if method is not None else None
-        if method is None or made is None or (made.name in NUMBERS and not made.pointer):
+        if method is None or made is None:
+            return None
+        if made.name in NUMBERS and not made.pointer and not (made.reference and self._keeps_memory(method.record)):
             return None
         return self.joined(self.enter(method, held.place, (index,), (), span, state), state)
+
+    def _keeps_memory(self, record: str) -> bool:
+        """A class that allocates or releases by CUDA: its elements may be seen by the device."""
+        known = self._keeping.get(record)
+        if known is None:
+            name = plain(record)
+            makers = (*self.program.by_name.get(name, ()), *self.program.by_name.get(f"~{name}", ()))
+            known = self._keeping[record] = any(u in self.program.reaches_cuda for u in makers)
+        return known
+
+    @cached_property
+    def _keeping(self) -> dict[str, bool]:
+        return {}
 
     def assign_value(self, expr: ir.Assign, value: Value, state: State) -> Value:
         if isinstance(value, Struct) and not expr.op:
@@ -94,14 +120,25 @@ class Calls(Methods):
         return super().assign_value(expr, value, state)
 
     def assign_object(self, expr: ir.Assign, state: State) -> Value | None:
-        place = self.locate(expr.target, state)
-        given = expr.value
-        temporary = isinstance(given, ir.Call | ir.Construct | ir.InitList)
-        method = self._operator("operator=", place, temporary) if place is not None else None
-        if method is None or method.uid not in self.program.reaches_cuda:
+        method, place = self._assignment(expr, state)
+        if method is None or place is None:
             return None
-        self.joined(self.enter(method, place, (given,), (), expr.span, state), state)
-        return Struct(place) if place is not None else None
+        self.joined(self.enter(method, place, (expr.value,), (), expr.span, state), state)
+        return Struct(place)
+
+    def assigns_object(self, expr: ir.Assign, state: State) -> bool:
+        if super().assigns_object(expr, state):
+            return True
+        return "operator=" in self.program.by_name and not expr.op and self._assignment(expr, state)[0] is not None
+
+    def _assignment(self, expr: ir.Assign, state: State) -> tuple[Function | None, Place | None]:
+        """The `operator=` that an assignment calls, and on what."""
+        if any(isinstance(n, ir.Call | ir.Assign | ir.Api | ir.Opaque) for n in ir.walk(expr.target)):
+            return None, None  # nothing is done twice
+        place = self.locate(expr.target, state)
+        temporary = isinstance(expr.value, ir.Call | ir.Construct | ir.InitList)
+        method = self._operator("operator=", place, temporary) if place is not None else None
+        return (method, place) if method is not None and method.uid in self.program.reaches_cuda else (None, None)
 
     def _operator(self, name: str, place: Place, temporary: bool | None) -> Function | None:
         """The operator of the class of an object; of several assignments the one that takes a `temporary`, or not."""
@@ -261,46 +298,78 @@ class Calls(Methods):
         if self.inside is not None:
             return
         for position, value in enumerate(values):
-            match value:
-                case Code(uids=uids, this=this):
-                    functions = [self.program.functions[u] for u in uids]
-                    found = [f for f in functions if f.body is not None and f.uid in self.program.reaches_cuda]
-                    if found and found[0].space in ("host", "host_device"):
-                        body, params, function = found[0].body, found[0].params, found[0]
-                        scopes: list[dict[str, Place]] = [{}]
-                    else:
-                        continue
-                case Closure(node=node) if node.space == "host" and self._closure_reaches(node):
-                    body, params, this = node.body, node.params, self.frame.this
-                    function = self.program.functions[value.function]
-                    scopes = [dict(value.scope), {}]
-                case _:
-                    continue
-            calls = calls or (*self.frame.calls, self.site(span))
-            deep = len(self.frames) >= self.options.max_depth
-            if body is None or deep or any(f.function is function and f.calls == calls for f in self.frames):
+            found = self._handed(value)
+            if found is None:
                 continue
-            if sum(f.function.uid == function.uid for f in self.frames) > 1:
+            calls = calls or (*self.frame.calls, self.site(span))
+            if not self._may_follow(found, calls):
                 continue
             aside = state.copy()
             self.machine.may_have_waited(aside.order)
             self._threads += 1
             thread, self.thread = self.thread, self._threads
-            frame = Frame(function, calls, scopes, this)
-            self.frames.append(frame)
-            self.runs(function)
             try:
-                following = values[position + 1 :]
-                bound: list[tuple[ir.Param, Value | Place]] = []
-                for k, param in enumerate(params):
-                    given = following[k] if k < len(following) else Unknown(self.fresh(param.name))
-                    target = self.place_of_value(given) if param.type.reference else None
-                    bound.append((param, given if target is None else target))
-                self._bind(bound, aside, moved=True)
-                self.run_body(body, aside)
+                self._run_handed(found, values[position + 1 :], calls, aside)
             finally:
-                self.frames.pop()
                 self.thread = thread
+
+    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> None:
+        """A host thread begins. When nobody works beside it until it ends, what it does is done in its place."""
+        found = self._handed(values[0]) if values and self.inside is None else None
+        calls = (*self.frame.calls, self.site(span))
+        if (
+            found is None
+            or self.options.per_thread_default_stream
+            or not self._may_follow(found, calls)
+            or not threads.alone(self.program, self.frame.function, span, ends)
+            or threads.waits_for_others(self.program, found.body)
+        ):
+            self.call_backs(values, span, state)
+            return
+        following = values[1:]
+        if found.this is None and found.function.record and not found.function.static and following:
+            place = self.pointed(following[0], state)  # `std::thread(&Worker::run, &worker)`
+            found, following = replace(found, this=place), following[1:]
+        device, mode = state.device, state.capture_mode
+        state.device, state.capture_mode = 0, 0  # each thread has its own
+        self.joined(self._run_handed(found, following, calls, state), state)
+        state.device, state.capture_mode = device, mode
+
+    def _handed(self, value: Value) -> Handed | None:
+        """A function of the program, or a lambda, that reaches CUDA."""
+        match value:
+            case Code(uids=uids, this=this):
+                functions = [self.program.functions[u] for u in uids]
+                found = [f for f in functions if f.body is not None and f.uid in self.program.reaches_cuda]
+                if found and found[0].space in HOST_SPACES and found[0].body is not None:
+                    return Handed(found[0], found[0].body, found[0].params, ({},), this)
+            case Closure(node=node) if node.space == "host" and self._closure_reaches(node):
+                function = self.program.functions[value.function]
+                return Handed(function, node.body, node.params, (dict(value.scope), {}), self.frame.this)
+        return None
+
+    def _may_follow(self, found: Handed, calls: tuple[Site, ...]) -> bool:
+        deep = len(self.frames) >= self.options.max_depth
+        if deep or any(f.function is found.function and f.calls == calls for f in self.frames):
+            return False
+        return sum(f.function.uid == found.function.uid for f in self.frames) <= 1
+
+    def _run_handed(
+        self, found: Handed, following: list[Value], calls: tuple[Site, ...], state: State
+    ) -> list[Outcome]:
+        """The body of what was handed over, with the values that it is given."""
+        self.frames.append(Frame(found.function, calls, [dict(s) for s in found.scopes], found.this))
+        self.runs(found.function)
+        try:
+            bound: list[tuple[ir.Param, Value | Place]] = []
+            for k, param in enumerate(found.params):
+                given = following[k] if k < len(following) else Unknown(self.fresh(param.name))
+                target = self.place_of_value(given) if param.type.reference else None
+                bound.append((param, given if target is None else target))
+            self._bind(bound, state, moved=True)
+            return self.run_body(found.body, state)
+        finally:
+            self.frames.pop()
 
     def run_aside(self, value: Value, given: list[Value], span: Span, state: State) -> bool:
         found: tuple[Function, ir.Block | None, tuple[ir.Param, ...], list[dict[str, Place]], Place | None]

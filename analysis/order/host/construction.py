@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from stitchcuda.analysis.order.host import aggregates
+from stitchcuda.analysis.order.host import aggregates, threads
 from stitchcuda.analysis.order.host.deleters import Deleters, is_nothing, member_by_member
 from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
@@ -127,8 +127,10 @@ class Construction(Deleters):
         if record is None:
             values = [self.evaluate(a, state) for a in args]
             owner = bare in SMART_POINTERS and not resolved.pointer
-            if not owner:
-                self.call_backs(values, span, state)  # std::thread
+            if threads.is_thread(resolved):
+                self.start_thread(values, threads.JOINS, span, state)
+            elif not owner:
+                self.call_backs(values, span, state)
             if len(values) == 1 or (owner and values):
                 self.store_value(state, place, values[0], resolved)
                 self.keep_deleter(values, state)
@@ -447,6 +449,8 @@ class Construction(Deleters):
 
     def _converted(self, value: Value, type: TypeRef, span: Span, state: State) -> Value:
         """An object of a wrapper class given where a stream or event is wanted: its conversion operator is called."""
+        if type.pointer and isinstance(value, Struct | Reference):
+            return self.as_pointer(value, span, state)
         wanted = STREAM_TYPES if type.name in STREAM_TYPES else EVENT_TYPES
         if type.name not in wanted or type.pointer:
             return value
@@ -461,10 +465,27 @@ class Construction(Deleters):
                     return self.joined(self.enter(found[0], value.place, (), (), span, state), state)
         return value
 
+    def as_pointer(self, value: Value, span: Span, state: State) -> Value:
+        """An object given where a pointer is wanted: its conversion operator, when the class has one to pointers."""
+        held = self.load(state, value.place) if isinstance(value, Reference) else value
+        record = self.names.record(self.names.resolve(self.type_of(held.place))) if isinstance(held, Struct) else None
+        if record is None or not isinstance(held, Struct) or len(self.frames) >= self.options.max_depth:
+            return value
+        methods = (self.program.functions[uid] for uid in record.methods)
+        found = (f for f in methods if f.body is not None and f.name.startswith("operator ") and f.name.endswith("*"))
+        function = next(found, None)
+        if function is None:
+            return value
+        return self.joined(self.enter(function, held.place, (), (), span, state), state)
+
     def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
         values = super().roles(expr, state)
         if "event" in values:
             values["event"] = self._converted(values["event"], TypeRef("cudaEvent_t"), expr.span, state)
+        for role in ("dst", "src", "ptr"):
+            value = values.get(role)
+            if isinstance(value, Struct):
+                values[role] = self.as_pointer(value, expr.span, state)
         return values
 
     def stream_value(self, value: Value, expr: Expr, state: State) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.cuda.operations import Operations
+from stitchcuda.analysis.order.host import aggregates, threads
 from stitchcuda.analysis.order.host.names import CONTAINERS, plain
 from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
@@ -15,6 +16,10 @@ from stitchcuda.analysis.program.ir import Expr, Span
 
 class Containers(Operations):
     """Layer of the executor: the C++ library's containers and smart pointers."""
+
+    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> None:
+        """A host thread begins, which ends by a call of one of these methods; a layer above does."""
+        raise NotImplementedError
 
     def count_of(self, state: State, obj: int) -> Poly:
         held = state.load(Place(obj, (SIZE,)))
@@ -38,6 +43,13 @@ class Containers(Operations):
             listed = True
         else:
             listed = False
+        element = self.names.resolve(pointee_of_container(self.objects[obj].type))
+        parts = self.names.record(element) is not None or aggregates.is_aggregate(element)
+        if listed and element is not None and parts and all(isinstance(a, ir.InitList) for a in args):
+            for k, item in enumerate(args):
+                self.construct(Place(obj, (number(k),)), element, (item,), state, span)
+            self.set_count(state, obj, number(len(args)))
+            return
         values = [self.evaluate(a, state) for a in args]
         if not values:
             type = self.objects[obj].type
@@ -135,10 +147,12 @@ class Containers(Operations):
         place = Place(obj, (index,))
         element = self.names.resolve(pointee_of_container(self.objects[obj].type))
         nested = element is not None and not element.pointer and plain(element.name) in CONTAINERS
-        record = self.names.record(element) is not None
+        record = self.names.record(element) is not None or aggregates.is_aggregate(element)
         listed = len(args) == 1 and isinstance(args[0], ir.InitList)
         if element is not None and (nested or record) and (name == "emplace_back" or not args or listed):
             self.construct(place, element, args, state, span)
+        elif name == "emplace_back" and threads.is_thread(element):
+            self.start_thread([self.evaluate(a, state) for a in args], threads.JOINS, span, state)
         else:
             for a in args[:1]:
                 value = self.evaluate(a, state)

@@ -9,7 +9,7 @@ from typing import Any
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
-from stitchcuda.analysis.order.host import allocators
+from stitchcuda.analysis.order.host import aggregates, allocators
 from stitchcuda.analysis.order.host.names import (
     CUDA_CONSTANTS,
     NUMBERS,
@@ -113,8 +113,11 @@ class Expressions(Places):
         if isinstance(expr, ir.Index):
             held = self._held(expr.base, state)
             own = self.subscript(held, expr.index, expr.span, state) if type(held) is Struct else None
+            if isinstance(own, Reference):
+                self.touch(state, own.place, Mode.READ, expr.span)
+                return self.load(state, own.place)
             if own is not None:
-                return self.load(state, own.place) if isinstance(own, Reference) else own
+                return own
             at = self.evaluate(expr.index, state)
             place = self.element_of(held, self.step_to(held, at), state)
         else:
@@ -494,13 +497,35 @@ class Expressions(Places):
         """`x = y` of a class with an `operator=` of its own; a layer above does."""
         raise NotImplementedError
 
+    def assigns_object(self, expr: ir.Assign, state: State) -> bool:
+        """Whether more than one value is assigned, or an object by its class's own `operator=`."""
+        return _tied(expr.target) is not None
+
     def assign(self, expr: ir.Assign, state: State) -> Value:
         if "operator=" in self.program.by_name and not expr.op:
             done = self.assign_object(expr, state)
             if done is not None:
                 return done
         value = self.evaluate(expr.value, state)
+        tied = _tied(expr.target)
+        if tied is not None:
+            return self._tie(tied, value, state)
         return self.assign_value(expr, value, state)
+
+    def _tie(self, targets: tuple[Expr, ...], value: Value, state: State) -> Value:
+        """`std::tie(a, b) = f()`."""
+        whole = self.place_of_value(value)
+        type = self.names.resolve(self.bound_type(self.type_of(whole))) if whole is not None else None
+        for position, target in enumerate(targets):
+            field = aggregates.part(type, position, self.names)
+            place = self.locate(target, state)
+            if place is None:
+                continue
+            if whole is None or field is None:
+                self.store_value(state, place, Unknown(self.fresh("tied")))
+            else:
+                self.store_value(state, place, self.load(state, whole.field(field)))
+        return value
 
     def _other_side(self, a: Value | None, b: Value) -> bool:
         """Two containers, of which one lives on the device."""
@@ -528,3 +553,10 @@ class Expressions(Places):
             return value
         self.store_value(state, place, value)
         return old if expr.post else value
+
+
+def _tied(target: Expr) -> tuple[Expr, ...] | None:
+    """The variables of `std::tie(a, b)`."""
+    if isinstance(target, ir.Call) and isinstance(target.callee, ir.Name) and plain(target.callee.name) == "tie":
+        return target.args
+    return None

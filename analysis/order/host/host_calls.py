@@ -7,7 +7,7 @@ from stitchcuda.analysis.order.cuda.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
 from stitchcuda.analysis.order.cuda.device_vectors import DeviceVectors
 from stitchcuda.analysis.order.cuda.host_functions import AWAITS, TELLS
-from stitchcuda.analysis.order.host import aggregates, host_library, host_ranges
+from stitchcuda.analysis.order.host import aggregates, host_library, host_ranges, threads
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
@@ -15,6 +15,8 @@ from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
     Clock,
+    Closure,
+    Code,
     Handle,
     Instance,
     Num,
@@ -193,6 +195,10 @@ class HostCalls(DeviceVectors):
             return [(state, self._extreme(short_name, values))]
         if short_name in TELLS | AWAITS and isinstance(values[0] if values else None, Pointer):
             self.signal(self.pointed(values[0], state), short_name, state)
+        if short_name == "async" and values:
+            handed = next((k for k, v in enumerate(values) if isinstance(v, Code | Closure)), 0)
+            self.start_thread(values[handed:], threads.ANSWERS, expr.span, state)
+            return [(state, Unknown(self.fresh("future")))]
         if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
             return self.unresolved(name, expr, state, values)
         self.call_backs(values, expr.span, state)

@@ -164,7 +164,7 @@ class Statements(Calls):
                         side.assume(test, taken)
                         found.append((side, self.evaluate(then if taken else otherwise, side)))
                 found = self.limited(found)
-            case ir.Assign(value=ir.Call() | ir.Conditional() as value):
+            case ir.Assign(value=ir.Call() | ir.Conditional() as value) if not self.assigns_object(expr, state):
                 found = [(s, self.assign_value(expr, v, s)) for s, v in self.outcomes(value, state)]
             case ir.Binary(op="==" | "!=" as op, left=ir.Call() as left, right=right):
                 found = []

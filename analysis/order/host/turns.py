@@ -11,15 +11,40 @@ from stitchcuda.analysis.program.ir import Expr, Program, Stmt
 
 _DEPTH = 3  # calls followed from the body of the loop
 _FUNCTIONS = 64  # functions looked into
+_FOLLOWED = 4  # slots of a ring that a loop goes through
 _ROUND = 8  # a counter that goes round in more steps than this is like any other number
 
 
 def turning(program: Program, loop: ir.Loop) -> frozenset[str]:
     """The names of the variables and members that take turns in a loop, also in the functions that it calls."""
     found: set[str] = set()
+    counted: set[str] = set()
+    cut: set[str] = set()  # names of which a remainder is taken
     for body in _reached(program, loop.body, _DEPTH, set()):
         found |= _in_body(body)
-    return frozenset(found)
+        for node in ir.walk(body):
+            match node:
+                case ir.Assign(op="+", target=ir.Name(name=name) | ir.Member(name=name), value=ir.Const(value=1)):
+                    counted.add(name)
+                case ir.Binary(op="%" | "&", left=ir.Name(name=name) | ir.Member(name=name), right=size):
+                    if _slots(program, size) <= _FOLLOWED:
+                        cut.add(name)
+    return frozenset(found | counted & cut)
+
+
+def _slots(program: Program, size: Expr) -> int:
+    """What a constant by which a slot is chosen is, written or by its name; a large number when it is not known."""
+    if isinstance(size, ir.Const):
+        return size.value if isinstance(size.value, int) else _ROUND
+    name = size.name.rpartition("::")[2] if isinstance(size, ir.Name) else ""
+    for module in program.modules.values() if name else ():
+        declared = [d.init for d in module.globals if d.name.rpartition("::")[2] == name]
+        declared += [d.init for r in module.records for d in r.fields if d.name == name]
+        declared += [value for constant, value in module.constants if constant == name]
+        for init in declared:
+            if isinstance(init, ir.Const) and isinstance(init.value, int):
+                return init.value
+    return _ROUND
 
 
 def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[tuple[int, Path], Value]:

@@ -223,9 +223,21 @@ def test_a_status_wrapper_that_was_not_seen_is_no_such_call() -> None:
     assert not result.timeline.may_wait[result.op("b").id] >> result.op("a").id & 1
 
 
-def test_functions_given_to_a_thread_are_followed_without_an_order() -> None:
+def test_a_thread_that_is_joined_before_anything_else_is_done_there() -> None:
     result = run(
         "std::thread t(work, x); t.join(); b<<<1, 32>>>(x);",
+        before="void work(float* p) { a<<<1, 32>>>(p); }\n",
+    )
+    assert result.ordered("a", "b")
+    assert result.op("a").thread == result.op("b").thread
+
+
+@pytest.mark.parametrize(
+    "rest", ["b<<<1, 32>>>(x); t.join();", "t.detach(); b<<<1, 32>>>(x);", "keep(&t); b<<<1, 32>>>(x);"]
+)
+def test_functions_given_to_a_thread_are_followed_without_an_order(rest: str) -> None:
+    result = run(
+        f"std::thread t(work, x); {rest}",
         before="void work(float* p) { a<<<1, 32>>>(p); }\n",
     )
     a, b = result.op("a"), result.op("b")

@@ -11,7 +11,10 @@ HEAD = """#include <cuda_runtime.h>
 #include <map>
 #include <memory>
 #include <optional>
+#include <future>
 #include <string>
+#include <thread>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -295,9 +298,178 @@ int f(int* k) {
     for (int b = 0; b < 32; ++b) best = bins[b] > best ? bins[b] : best;
     return best;
 }"""),
+    "a thread that is joined": ("host-read-before-sync", """
+float f(float* d) {
+    float* h;
+    cudaMallocHost(&h, 128);
+    std::thread worker([&] {
+        Stream s;
+        put<<<1, 32, 0, s>>>(d);
+        cudaMemcpyAsync(h, d, 128, cudaMemcpyDeviceToHost, s);
+        cudaStreamSynchronize(s); //+
+    });
+    worker.join();
+    return h[0];
+}"""),
+    "threads of a vector": ("stream-race-raw", """
+void work(cudaStream_t s, float* part) {
+    put<<<1, 32, 0, s>>>(part);
+    cudaStreamSynchronize(s); //+
+}
+void f(float* x, float* y) {
+    cudaStream_t s[3];
+    for (auto& t : s) cudaStreamCreateWithFlags(&t, NB);
+    std::vector<std::thread> pool;
+    for (int w = 0; w < 2; ++w) pool.emplace_back(work, s[w], x + 32 * w);
+    for (auto& t : pool) t.join();
+    take<<<1, 64, 0, s[2]>>>(x, y);
+}"""),
+    "work that is awaited": ("host-read-before-sync", """
+float f(float* d, cudaStream_t s) {
+    float* h;
+    cudaMallocHost(&h, 128);
+    auto done = std::async(std::launch::async, [=] {
+        cudaMemcpyAsync(h, d, 128, cudaMemcpyDeviceToHost, s);
+        cudaStreamSynchronize(s); //+
+    });
+    done.get();
+    return h[0];
+}"""),
+    "variables that are tied": ("stream-race-raw", """
+static std::tuple<cudaStream_t, cudaStream_t> lanes() {
+    cudaStream_t a, b;
+    cudaStreamCreateWithFlags(&a, NB);
+    cudaStreamCreateWithFlags(&b, NB);
+    return {a, b};
+}
+void f(float* x, float* y) {
+    cudaStream_t a, b;
+    std::tie(a, b) = lanes();
+    put<<<1, 32, 0, a>>>(x);
+    cudaStreamSynchronize(a); //+
+    take<<<1, 32, 0, b>>>(x, y);
+}"""),
+    "pairs in a vector": ("stream-race-raw", """
+void f(float* x, float* y) {
+    std::vector<std::pair<cudaStream_t, cudaEvent_t>> lanes;
+    for (int k = 0; k < 2; ++k) {
+        cudaStream_t s;
+        cudaEvent_t e;
+        cudaStreamCreateWithFlags(&s, NB);
+        cudaEventCreate(&e);
+        lanes.emplace_back(s, e);
+    }
+    for (auto& [s, e] : lanes) {
+        put<<<1, 32, 0, s>>>(x);
+        cudaEventRecord(e, s);
+        cudaStreamSynchronize(s);
+    }
+    put<<<1, 32, 0, lanes[0].first>>>(x);
+    cudaEventRecord(lanes[0].second, lanes[0].first);
+    cudaStreamWaitEvent(lanes[1].first, lanes[0].second, 0); //+
+    take<<<1, 32, 0, lanes[1].first>>>(x, y);
+}"""),
+    "objects that stand for pointers": ("host-read-before-sync", """
+template <class T> struct Memory {
+    T* p;
+    explicit Memory(int n) { cudaMalloc(&p, n * sizeof(T)); }
+    ~Memory() { cudaFree(p); }
+    operator T*() const { return p; }
+};
+template <class T> struct Pinned {
+    T* p;
+    explicit Pinned(int n) { cudaMallocHost(&p, n * sizeof(T)); }
+    ~Pinned() { cudaFreeHost(p); }
+    T& operator[](int i) { return p[i]; }
+};
+float f(cudaStream_t s) {
+    Memory<float> d(32);
+    Pinned<float> h(32);
+    put<<<1, 32, 0, s>>>(d);
+    cudaMemcpyAsync(h.p, d, 128, cudaMemcpyDeviceToHost, s);
+    cudaStreamSynchronize(s); //+
+    float first = h[0];
+    cudaStreamSynchronize(s);
+    return first;
+}"""),
+    "a member that counts frames": ("stream-race-war", """
+class Game {
+public:
+    static constexpr int slots = 2;
+    Game() {
+        for (int b = 0; b < slots; ++b) {
+            cudaMalloc(&state_[b], 128);
+            cudaEventCreate(&made_[b]);
+            cudaEventCreate(&shown_[b]);
+        }
+        cudaMalloc(&image_, 128);
+    }
+    void tick() {
+        const int slot = frame_ % slots;
+        cudaStreamWaitEvent(make_, shown_[slot], 0); //+
+        put<<<1, 32, 0, make_>>>(state_[slot]);
+        cudaEventRecord(made_[slot], make_);
+        cudaStreamWaitEvent(show_, made_[slot], 0);
+        take<<<1, 32, 0, show_>>>(state_[slot], image_);
+        cudaEventRecord(shown_[slot], show_);
+        ++frame_;
+    }
+private:
+    int frame_ = 0;
+    Stream make_, show_;
+    float *state_[slots], *image_;
+    cudaEvent_t made_[slots], shown_[slots];
+};
+void run() {
+    Game g;
+    for (int i = 0; i < 600; ++i) g.tick();
+}"""),
 }  # fmt: skip
 
 CLEAN = {
+    "threads that wait for each other": """
+#include <condition_variable>
+#include <mutex>
+struct Gate {
+    std::mutex m; std::condition_variable cv; bool open = false;
+    void wait() { std::unique_lock<std::mutex> l(m); cv.wait(l, [this] { return open; }); }
+    void set() { { std::lock_guard<std::mutex> l(m); open = true; } cv.notify_all(); }
+};
+void f(float* x, float* y) {
+    Stream a, b;
+    cudaEvent_t e;
+    cudaEventCreate(&e);
+    Gate gate;
+    std::thread reader([&] {
+        gate.wait();
+        cudaStreamWaitEvent(b, e, 0);
+        take<<<1, 32, 0, b>>>(x, y);
+        cudaStreamSynchronize(b);
+    });
+    std::thread writer([&] {
+        put<<<1, 32, 0, a>>>(x);
+        cudaEventRecord(e, a);
+        gate.set();
+    });
+    writer.join();
+    reader.join();
+}""",
+    "a thread that goes on": """
+void f(float* x, float* y, cudaStream_t a, cudaStream_t b) {
+    std::thread([=] { put<<<1, 32, 0, a>>>(x); }).detach();
+    take<<<1, 32, 0, b>>>(x, y);
+}""",
+    "what a thread sets on its device": """
+void f(float* x) {
+    cudaSetDevice(1);
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    std::thread t([] { cudaSetDevice(0); cudaDeviceSynchronize(); });
+    t.join();
+    cudaEvent_t e;
+    cudaEventCreate(&e);
+    cudaEventRecord(e, s);
+}""",
     "a release that may have failed": """
 int f() {
     cudaEvent_t e = nullptr;
