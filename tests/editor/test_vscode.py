@@ -20,6 +20,7 @@ from tests.server.test_session import RACE
 ROOT = Path(__file__).parents[2]
 SPIN = ROOT / "tests" / "gpu" / "programs" / "spin.cu"
 STEPWISE = Path(__file__).parent / "vscode" / "stepwise.cu"
+TRACES = ROOT / "tests" / "fixtures" / "traces"
 SELECTION = '[id="status.editor.selection"]'
 TOAST = ".notification-toast"
 MENU = ".action-widget .monaco-list-row"
@@ -132,7 +133,7 @@ def test_a12_stitch_shows_its_progress_and_changes_both_files_and_each_is_undone
     assert all(stitched[name]["dirty"] for name in ("main.cu", "smooth.cu"))
     window.picture("stitched")
     window.run("show", file=str(main))
-    window.run("command", command="stitchcuda.showChange")
+    window.do("click", selector=f"{TOAST} .monaco-button", text="Show Before and After")
     window.do("frameClick", selector="#version [data-value='both']")
     window.picture("before-and-after")
     window.do("frameClick", selector="#operations li:has-text('cudaMemcpy')")
@@ -318,6 +319,22 @@ def test_the_graph_is_a_page_that_leads_to_the_source_and_follows_edits(window: 
     window.do("frameEvaluate", **page, holds="value === 'dark'")
     window.picture("graph-dark")
     window.run("settings", values={"workbench.colorTheme": None})
+
+
+def test_a_measured_run_is_shown_on_the_graph(window: Window) -> None:
+    file = window.folder / "measured" / "streams.cu"
+    file.parent.mkdir()
+    shutil.copy(TRACES / "programs" / "streams.cu", file)
+    window.run("codes", file=str(file), codes=["event-wrong-stream"])
+    window.run("command", command="stitchcuda.showMeasured", wait=False)
+    window.do("wait", selector=".quick-input-list .monaco-list-row", text="A File...")
+    window.do("click", selector=".quick-input-list .monaco-list-row", text="The Newest Run of Stitch")
+    window.do("wait", selector=TOAST, text="no run of streams.cu is kept that measured it")
+    window.run("command", command="notifications.clearAll")
+    window.run("command", command="stitchcuda.showMeasured", given=[file.as_uri(), str(TRACES / "streams.json")])
+    lanes = "[...document.querySelectorAll('.lane-name')].map((e) => e.textContent)"
+    window.do("frameEvaluate", selector="#operations", expression=lanes, holds="value.includes('device')")
+    window.picture("graph-measured")
 
 
 def test_graphs_are_shown_again_when_the_window_is_opened_again(window: Window, program: Path) -> None:

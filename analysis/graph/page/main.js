@@ -3,7 +3,7 @@ const $ = (id) => document.getElementById(id);
 const ALL = "";
 const last = kept(); // of the page that this one replaces: {scale, version, name, asked, views, selected}
 const state = {
-  scale: last.scale === "measured" ? "measured" : "order",
+  scale: ["measured", "order"].includes(last.scale) ? last.scale : document.documentElement.dataset.scale || "order",
   version: ["before", "after", "both"].includes(last.version) ? last.version : compared ? "both" : "after",
   name: typeof last.name === "string" && last.asked === data.function ? last.name : data.function,
 };

@@ -42,6 +42,9 @@ export async function activate(context: vscode.ExtensionContext): Promise<void> 
     vscode.commands.registerCommand("stitchcuda.showGraph", (uri?: unknown, name?: unknown) =>
       graphs.show(typeof uri === "string" ? uri : undefined, typeof name === "string" ? name : undefined),
     ),
+    vscode.commands.registerCommand("stitchcuda.showMeasured", (uri?: unknown, run?: unknown) =>
+      graphs.showMeasured(typeof uri === "string" ? uri : undefined, typeof run === "string" ? run : undefined),
+    ),
     vscode.commands.registerCommand("stitchcuda.showChange", () => graphs.showChange()),
     vscode.commands.registerCommand("stitchcuda.stitchProgram", () => programs.stitch()),
     vscode.commands.registerCommand("stitchcuda.rewriteProgram", () => programs.rewrite()),

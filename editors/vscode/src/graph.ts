@@ -7,8 +7,9 @@ import { sourceUri } from "./source";
 
 const TYPE = "stitchcuda.graph";
 const NONCE = /__STITCHCUDA_NONCE__/g; // analysis/graph/to_html.py
-const SUBJECT = 'data-subject=""'; // analysis/graph/page/page.html
+const SUBJECT = 'data-subject="" data-scale=""'; // analysis/graph/page/page.html
 const PAUSE = 600; // milliseconds after the last keystroke
+const NEWEST = "run"; // server/traced.py
 const NO_WORK = "there is no device work in this file, and so no execution graph.";
 
 /** What a view is about. The page keeps it in its state, from which VS Code gives it back after the window was closed. */
@@ -16,6 +17,7 @@ interface Subject {
   readonly uri: string;
   readonly name: string; // of a function, "" for the whole program
   readonly run?: string; // before and after this run of *Stitch*
+  readonly trace?: string; // a measured run: a file, or NEWEST
 }
 
 export class GraphViews implements vscode.Disposable, vscode.WebviewPanelSerializer {
@@ -43,17 +45,24 @@ export class GraphViews implements vscode.Disposable, vscode.WebviewPanelSeriali
   /** Code lenses pass the file and the function; from the command palette it is the file in the active editor. */
   async show(file?: string, name = ""): Promise<void> {
     const uri = file ?? sourceUri();
-    if (!uri || !this.session.running) {
-      void vscode.window.showInformationMessage(uri ? "stitchcuda: the language server does not run." : "stitchcuda: open a CUDA source first.");
+    if (uri === undefined) {
+      void vscode.window.showInformationMessage("stitchcuda: open a CUDA source first.");
+    } else {
+      await this.showAbout({ uri, name }, `Execution graph: ${nameOf(uri)}`);
+    }
+  }
+
+  /** With the run that the newest *Stitch* measured, or one that `stitchcuda trace` wrote; asks for it unless it is passed. */
+  async showMeasured(file?: string, run?: string): Promise<void> {
+    const uri = file ?? sourceUri();
+    if (uri === undefined) {
+      void vscode.window.showInformationMessage("stitchcuda: open a CUDA source first.");
       return;
     }
-    const page = await pageOf(this.session, { uri, name });
-    if (page === undefined) {
-      void vscode.window.showInformationMessage(`stitchcuda: ${NO_WORK}`);
-      return;
+    const trace = run ?? (await askForRun());
+    if (trace !== undefined) {
+      await this.showAbout({ uri, name: "", trace }, `Measured run: ${nameOf(uri)}`);
     }
-    const known = [...this.views].find((view) => view.subject.uri === uri && view.subject.run === undefined);
-    (known ?? this.open(`Execution graph: ${nameOf(uri)}`, { uri, name })).show({ uri, name }, page);
   }
 
   /** The versions before and after the newest run of *Stitch* on the program of the active file. They stay what they are. */
@@ -67,6 +76,21 @@ export class GraphViews implements vscode.Disposable, vscode.WebviewPanelSeriali
       const { page, folder, run } = await runGraph(this.session, uri);
       const subject = { uri, name: "", run };
       this.open(`Before and after: ${nameOf(uri)}`, subject).show(subject, page, folder);
+    } catch (error) {
+      void vscode.window.showInformationMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
+    }
+  }
+
+  private async showAbout(subject: Subject, title: string): Promise<void> {
+    try {
+      const page = await pageOf(this.session, subject);
+      if (page === undefined) {
+        void vscode.window.showInformationMessage(`stitchcuda: ${NO_WORK}`);
+        return;
+      }
+      const { uri, trace } = subject;
+      const known = [...this.views].find(({ subject: its }) => its.uri === uri && its.run === undefined && its.trace === trace);
+      (known ?? this.open(title, subject)).show(subject, page);
     } catch (error) {
       void vscode.window.showInformationMessage(`stitchcuda: ${error instanceof Error ? error.message : error}`);
     }
@@ -113,8 +137,19 @@ function nameOf(uri: string): string {
   return path.posix.basename(vscode.Uri.parse(uri).path);
 }
 
-async function pageOf(session: Session, { uri, name }: Subject): Promise<string | undefined> {
-  const page = await session.command("stitchcuda.graphText", uri, name, "html");
+async function askForRun(): Promise<string | undefined> {
+  const stitch = { label: "The Newest Run of Stitch", description: "on this program, where it could be run" };
+  const file = { label: "A File...", description: "that stitchcuda trace --format json wrote" };
+  const chosen = await vscode.window.showQuickPick([stitch, file], { title: "Which Measured Run?" });
+  if (chosen !== file) {
+    return chosen && NEWEST;
+  }
+  const [named] = (await vscode.window.showOpenDialog({ title: "A Measured Run", filters: { JSON: ["json"] } })) ?? [];
+  return named?.fsPath;
+}
+
+async function pageOf(session: Session, { uri, name, trace }: Subject): Promise<string | undefined> {
+  const page = await session.command("stitchcuda.graphText", uri, name, "html", false, ...(trace ? [trace] : []));
   return typeof page === "string" ? page : undefined;
 }
 
@@ -126,9 +161,9 @@ async function runGraph(session: Session, uri: string, run = ""): Promise<{ page
 
 function subjectIn(state: unknown): Subject | undefined {
   try {
-    const { uri, name, run } = JSON.parse((state as { subject: string }).subject) as Record<string, unknown>;
-    const right = typeof uri === "string" && typeof name === "string" && (run === undefined || typeof run === "string");
-    return right ? { uri, name, run } : undefined;
+    const { uri, name, run, trace } = JSON.parse((state as { subject: string }).subject) as Record<string, unknown>;
+    const optional = (value: unknown): value is string | undefined => value === undefined || typeof value === "string";
+    return typeof uri === "string" && typeof name === "string" && optional(run) && optional(trace) ? { uri, name, run, trace } : undefined;
   } catch {
     return undefined;
   }
@@ -221,7 +256,8 @@ class GraphView {
     if (page !== this.shown) {
       this.shown = page;
       const subject = JSON.stringify(this.subject).replace(/[^\w{}:,./ -]/g, (sign) => `&#${sign.codePointAt(0)};`);
-      this.panel.webview.html = page.replace(SUBJECT, () => `data-subject="${subject}"`).replace(NONCE, randomBytes(16).toString("hex"));
+      const told = `data-subject="${subject}" data-scale="${this.subject.trace ? "measured" : ""}"`;
+      this.panel.webview.html = page.replace(SUBJECT, () => told).replace(NONCE, randomBytes(16).toString("hex"));
     }
   }
 

@@ -5,10 +5,12 @@ import {
   ErrorAction,
   LanguageClient,
   RevealOutputChannelOn,
+  ShowMessageNotification,
   type CloseHandlerResult,
   type Executable,
 } from "vscode-languageclient/node";
 import type { JobNotifications } from "./jobs";
+import { showMessage } from "./messages";
 import type { Server } from "./server";
 
 const LANGUAGES = ["cuda", "cuda-cpp", "cpp", "c", "python"];
@@ -141,6 +143,7 @@ export class Session implements vscode.Disposable {
       this.jobs.known(status.jobs);
       this.become("running", status);
     });
+    client.onNotification(ShowMessageNotification.type, ({ type, message }) => void showMessage(type, message, this.status));
     this.log.info(`Starting ${command}`);
     this.become("starting");
     this.client = client;

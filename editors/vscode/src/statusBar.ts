@@ -60,6 +60,7 @@ export class StatusBar implements vscode.Disposable {
       offer("$(wand) Rewrite Step by Step", "stitchcuda.rewriteProgram");
       offer("$(check-all) Validate the Program against the Last Commit", "stitchcuda.validateProgram");
       offer("$(type-hierarchy) Show the Execution Graph", "stitchcuda.showGraph");
+      offer("$(graph) Show the Execution Graph with a Measured Run", "stitchcuda.showMeasured");
       offer("$(diff) Show the Execution Graph before and after Stitching", "stitchcuda.showChange");
     } else {
       offer("$(cloud-download) Install the Language Server", "stitchcuda.installServer");
