@@ -13,7 +13,8 @@ never: the block hangs, or threads meet at different barriers and see half-writt
 are not.
 
 Threads that have ended are not waited for on current GPUs: a barrier after `if (i >= n) return;` is reported as `possible`
-only, and so is one under `if (i < n)` when nothing of the kernel comes after that branch.
+only. One under `if (i < n)` with nothing of the kernel after that branch works for the same reason, as long as nothing is added
+there; the programming guide allows no barrier under such a condition, and it is reported as a warning.
 
 ## Example
 
@@ -87,8 +88,11 @@ def check(given: KernelInput) -> Iterator[Finding]:
 
 
 def _level(one: Divergence, trace: KernelTrace, fixed: bool) -> Confidence:
-    if one.why is Why.LEFT or one.elsewhere or trace.broken:
+    if one.elsewhere or trace.broken:
         return Confidence.POSSIBLE
+    if one.why is Why.LEFT:
+        passed = one.ends and one.guard is not None and one.guard.uniformity is Uniformity.THREAD
+        return Confidence.LIKELY if passed else Confidence.POSSIBLE
     if one.why is Why.DATA and not fixed or any(_by_template(g) for g in one.barrier.guards):
         return Confidence.POSSIBLE
     if one.why is Why.THREAD and one.loop and one.guard is not None and not _bounded(one.guard):
