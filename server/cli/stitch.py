@@ -20,7 +20,7 @@ from stitchcuda.agent.roles.templates import TemplateError
 from stitchcuda.agent.stitching import CannotStart, Request, Stitched, stitch
 from stitchcuda.agent.transform_names import IDS, NAMED
 from stitchcuda.analysis.contract.types import Contract
-from stitchcuda.server.cli import applying, inputs, model_options
+from stitchcuda.server.cli import applying, inputs, model_options, own_errors
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
@@ -84,18 +84,27 @@ def run(arguments: argparse.Namespace) -> int:
     if with_model:
         asking = model_options.asking_of(arguments, arguments.path, request.project, may_run=request.may_run)
         request = replace(request, rules=arguments.proposer == "both", asking=asking)
+    original = own_errors.analysed(request.root)
     done = run_request(request, ProgressLines(sys.stderr, arguments.progress, of=4 + _GATES))
     _show_anchored(done, request)
-    value = {**done.value, **stitched.places_as_given(done.value, arguments.path)}
+    errors = own_errors.errors_of(original, arguments.path)
+    value = {**done.value, **stitched.places_as_given(done.value, arguments.path), "errors": errors}
+    if not (value["units"] or value["refused"] or own_errors.has_work(original)):
+        value["reason"] += (
+            f": no launch, copy or other call of CUDA is reached in {', '.join(sorted(original.sources)[:5])}"
+        )
+    note = own_errors.sentence(errors, arguments.path)
     written = _write(done, arguments)
     if arguments.format == "json":
         print(json.dumps(value, indent=2))
     elif arguments.diff:
         sys.stdout.write(stitched.diff_of(done, arguments.path))
     else:
-        sys.stdout.write(stitched.text(done, arguments.path))
+        sys.stdout.write(stitched.text(done, arguments.path, reason=value["reason"], note=note))
     if arguments.diff or arguments.format == "json":
-        print(f"{done.result.outcome.value}: {done.result.reason}", file=sys.stderr)
+        print(f"{done.result.outcome.value}: {value['reason']}", file=sys.stderr)
+        if note:
+            print(note, file=sys.stderr)
         if done.result.invented is not None and done.result.invented.problem:
             print(f"the model: {done.result.invented.problem}", file=sys.stderr)
     if written:
@@ -139,6 +148,7 @@ def request_of(
     found = inputs.find([path])
     if found.unusable:
         raise CannotRun(f"{found.problems[0].path}: {found.problems[0].what}")
+    own_errors.must_use_cuda(path, found.files)
     project = project_of(path)
     contract = contract_of(project, intent, scope)
     check_scope(contract, found.files)

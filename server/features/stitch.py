@@ -90,6 +90,7 @@ async def offer(
     """Sends the edit of a run whose result is `value`, and tells what came of it, with `note`. `title` names the edit."""
     outcome, reason, run_dir = (str(value.get(k, "")) for k in ("outcome", "reason", "run_dir"))
     told = {"outcome": outcome, "reason": reason, "run_dir": run_dir, "applied": False}
+    note = f"{_errors(value)}{note}"
     if not value.get("units"):
         told["reason"] = reason = f"{reason}{_first_refusal(value)}"
         kind = t.MessageType.Error if outcome == "failed" else t.MessageType.Info
@@ -108,6 +109,15 @@ async def offer(
     else:
         program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}")
     return told
+
+
+def _errors(value: Mapping[str, Any]) -> str:
+    """What `check` reports of the program, which a stitched version has as well."""
+    errors = value.get("errors") or ()
+    if not errors:
+        return ""
+    first, more = errors[0], f" and {len(errors) - 1} more" if len(errors) > 1 else ""
+    return f". It has errors, before and after: {first['code']} at {Path(first['path']).name}:{first['line']}{more}"
 
 
 def _first_refusal(value: Mapping[str, Any]) -> str:

@@ -53,10 +53,12 @@ def diff_between(base: Mapping[str, bytes], after: Mapping[str, bytes], path: st
     )
 
 
-def text(done: Stitched, path: str) -> str:
-    """Everything, as a page."""
+def text(done: Stitched, path: str, *, reason: str = "", note: str = "") -> str:
+    """Everything, as a page. `reason` replaces the run's own; `note` stands below it."""
     value = {**done.value, **places_as_given(done.value, path)}
-    parts = [f"{value['outcome']}: {value['reason']}\n"]
+    parts = [f"{value['outcome']}: {reason or value['reason']}\n"]
+    if note:
+        parts.append(f"note: {note}\n")
     if value["question"]:
         asked = value["question"]
         parts.append(f"question about {asked['field']}: {asked['text']} ({' / '.join(asked['options'])})\n")

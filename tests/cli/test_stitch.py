@@ -16,6 +16,7 @@ from stitchcuda.server.cli import stitch
 from stitchcuda.server.cli.dispatch import main
 
 from tests.cli.made_up_machinery import MadeUp
+from tests.server.test_session import RACE
 
 TEXT = "#include <cuda_runtime.h>\r\nint main() {\r\n    /* 延迟 */ wait();\r\n    wait(); // needed\r\n}\r\n"
 AFTER = "#include <cuda_runtime.h>\r\nint main() {\r\n    wait(); // needed\r\n}\r\n"
@@ -56,6 +57,39 @@ def test_json_says_everything_and_nothing_is_written(made: MadeUp, capsys: pytes
     assert record.result is not None and record.result["outcome"] == "improved"
     assert record.best == (unit["id"],) and not any(r.differing for r in journal.replay(record))
     assert record.files == {"a.cu": journal.text_digest(TEXT.encode())}
+
+
+def test_a_program_without_cuda_is_told_where_it_was_looked_for(
+    made: MadeUp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("plain").mkdir()
+    for name in ("a.cpp", "b.cpp", "c.c", "d.h"):
+        Path("plain", name).write_text("int f();\n")
+    for path, named in (("plain", "a.cpp, b.cpp, c.c and 1 more"), ("plain/b.cpp", "b.cpp")):
+        assert main(["stitch", path]) == 2
+        assert f"{path}: no CUDA was found in {named}: name the folder, or the file" in capsys.readouterr().err
+    assert not made.requests
+    Path("plain", "k.cu").write_text("__global__ void k() {}\n")
+    assert main(["stitch", "plain/k.cu", "--progress", "none"]) == 0
+    assert "proved safe: no launch, copy or other call of CUDA is reached in k.cu\n" in capsys.readouterr().out
+
+
+def test_errors_of_the_program_are_told_beside_what_became_faster(
+    made: MadeUp, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("p/race.cu").write_text(RACE)
+    told = "check reports 1 error in this program (p/race.cu:17 stream-race-raw), which stitching leaves as it is: stitchcuda check p"
+    assert main(["stitch", "p", "--progress", "none"]) == 0
+    assert f"\nnote: {told}\n" in capsys.readouterr().out
+    assert main(["stitch", "p", "--progress", "none", "--format", "json"]) == 0
+    shown = capsys.readouterr()
+    assert [(e["code"], e["path"], e["line"]) for e in json.loads(shown.out)["errors"]] == [
+        ("stream-race-raw", "p/race.cu", 17)
+    ]
+    assert told in shown.err
+    Path("stitchcuda.toml").write_text('[check]\nignore = ["stream-race-raw"]\n')
+    assert main(["stitch", "p", "--progress", "none"]) == 0
+    assert "check reports" not in capsys.readouterr().out
 
 
 def test_how_the_original_ran_is_kept_unless_it_is_too_much(

@@ -168,6 +168,23 @@ async def test_a_command_that_cannot_run_says_why(desk: Desk) -> None:
         await until(lambda: [m for m in editor.messages if "nothing to build here" in m][1:])
 
 
+async def test_errors_of_the_program_are_told_with_the_result(desk: Desk) -> None:
+    desk.stitched()
+    answer = json.loads((desk.folder / "answer.json").read_text())
+    desk.answer(
+        {**answer, "errors": [{"code": "use-after-free", "path": "/p/ops.cu", "line": 2, "message": "..."}] * 2}
+    )
+    async with at(desk) as editor:
+        job = await editor.command("stitchcuda.stitch", desk.uri)
+        await job_ended(editor, job["job"])
+        await until(
+            lambda: any(
+                "improved: twice as fast. It has errors, before and after: use-after-free at ops.cu:2 and 1 more" in m
+                for m in editor.messages
+            )
+        )
+
+
 async def test_a_verdict_is_told_in_a_sentence(desk: Desk) -> None:
     desk.answer(
         {"schema": 1, "state": "rejected", "gates": [], "primary": {"issue": "a race", "path": "a.cu", "line": 3}}
