@@ -350,7 +350,7 @@ def _as_calls(node: Any, own: set[str]) -> Any:
     for each in fields(node):
         value = getattr(node, each.name)
         if isinstance(value, tuple) or is_dataclass(value):
-            made = _as_calls(value, own)
-            if made is not value:
-                changes[each.name] = made
+            new = _as_calls(value, own)
+            if new is not value:
+                changes[each.name] = new
     return replace(node, **changes) if changes else node
