@@ -293,6 +293,7 @@ class AnalysisProcess:
         if cancel.is_set() or not analysis.complete:
             raise Superseded
         program.analysis = analysis
+        program.told = {}
         mine = [p for p in self._open if self._key(p) == program.key]
         revisions = {p: self._open[p].revision for p in mine}
         facts = place_findings(analysis, mine, program.complete)
