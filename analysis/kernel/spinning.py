@@ -37,9 +37,10 @@ def _waits(loop: ir.Loop) -> bool:
         for n in statements
     )
     condition = list(ir.walk(loop.condition)) if loop.condition is not None else []
-    looks = any(isinstance(n, ir.Index | ir.Deref) or isinstance(n, ir.Call) and _asks(n) for n in condition)
-    if idle:
-        return looks
+    if idle:  # a name may be that of a variable in global memory; of others there are no such accesses
+        return any(
+            isinstance(n, ir.Index | ir.Deref | ir.Name) or isinstance(n, ir.Call) and _asks(n) for n in condition
+        )
     # one variable takes what is read, and decides whether to look again
     taken = [n for n in statements if isinstance(n, ir.Assign)]
     names = {n.name for n in condition if isinstance(n, ir.Name)}

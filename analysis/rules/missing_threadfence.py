@@ -168,7 +168,7 @@ def _flags(trace: KernelTrace, conditions: Conditions, relaxed: set[int]) -> Ite
     if not signals:
         return
     begin = min(a.at for a in waits)
-    for data, use in (*_swapped(trace), *crossings(trace), *_from_one(trace)):
+    for data, use in (*_swapped(trace), *crossings(trace), *_from_one(trace), *_chained(trace, waits, signals)):
         signal = next((s for s in signals if s.at > data.at), None)
         if signal is None or data.buffer in flags or use.at < begin:
             continue
@@ -183,6 +183,28 @@ def _swapped(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
         for use in reads:
             if use.at < data.at and meets_other_block(data, use):
                 yield data, use
+
+
+def _chained(trace: KernelTrace, waits: list[Access], signals: list[Access]) -> Iterator[tuple[Access, Access]]:
+    """Each block polls the flag of one before it and sets its own: the data that is read is as many elements away from
+    what is written. Which block it is may be a ticket."""
+    steps = {step for wait in waits for signal in signals if (step := _elements_between(wait, signal))}
+    if not steps:
+        return
+    reads = [a for a in trace.accesses if plain(a, Mode.READ) and a.at > waits[0].at][:_MOST]
+    for data in [a for a in trace.accesses if plain(a, Mode.WRITE)][:_MOST]:
+        for use in reads:
+            if use.at < data.at and _elements_between(use, data) in steps:
+                yield data, use
+
+
+def _elements_between(first: Access, second: Access) -> int | None:
+    """How many elements of one array the one is behind the other; None where that is not a fixed number."""
+    if first.buffer != second.buffer or first.field != second.field or not first.size or first.size != second.size:
+        return None
+    distance = (second.offset - first.offset).constant
+    moving = second.offset.symbols and not second.offset.unknown
+    return distance // first.size if moving and distance and distance % first.size == 0 else None
 
 
 def _from_one(trace: KernelTrace) -> Iterator[tuple[Access, Access]]:
