@@ -9,17 +9,20 @@ from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import GAP, pointee_of_container
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ONE, Poly, number, symbol
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.values import Instance, Num, Place, Pointer, Value, pointee
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Span, TypeRef
+from stitchcuda.analysis.program.ir import Function, Span, TypeRef
 
 
 class Elements(Construction):
     """Layer of the executor: elements are constructed as a loop would do it, each with its index."""
 
     def _new(self, expr: ir.New, state: State) -> Value:
-        """The elements of `new T[n]` are constructed, too."""
+        """The elements of `new T[n]` are constructed, too; `new T` of a class with an `operator new` of its own runs that."""
+        own = self._allocator_of(expr.type, "operatornew") if expr.count is None else None
+        if own is not None:
+            return self._new_by(own, expr, state)
         made = super()._new(expr, state)
         if expr.count is not None and isinstance(made, Pointer):
             array = self.objects[made.place.object]
@@ -27,7 +30,36 @@ class Elements(Construction):
             self.construct_elements(made.place, array.type, count, state, expr.span)
         return made
 
+    def _new_by(self, own: Function, expr: ir.New, state: State) -> Value:
+        type = self.bound_type(expr.type) or expr.type
+        size = ir.SizeOf(expr.span, type, None)
+        memory = self.joined(self.enter(own, None, (size,), (), expr.span, state), state)
+        if not isinstance(memory, Pointer):
+            return memory
+        place = Place(memory.place.object)
+        self.objects[place.object].type = type
+        self.construct(place, type, expr.args, state, expr.span)
+        element = self.size(type)
+        return Pointer(place, False, ZERO, element.constant if element is not None else None)
+
+    def _allocator_of(self, type: TypeRef, name: str) -> Function | None:
+        """An `operator new` or `delete` with CUDA in it, of a class or of one of its bases."""
+        record = self.names.record(self.names.resolve(self.bound_type(type) or type))
+        for _ in range(4):
+            if record is None:
+                return None
+            for function in self._methods(record.name, name, 1):
+                if function.body is not None and function.uid in self.program.reaches_cuda:
+                    return function
+            record = self.names.record(TypeRef(record.bases[0])) if record.bases else None
+        return None
+
     def _delete(self, expr: ir.Delete, state: State) -> Value:
+        own = self._own_delete(expr, state) if not expr.array else None
+        if own is not None:
+            self.delete(self.evaluate(expr.operand, state), False, expr.span, state)
+            self.joined(self.enter(own, None, (expr.operand,), (), expr.span, state), state)
+            return Num(ZERO)
         if expr.array:
             held = self.evaluate(expr.operand, state)
             if isinstance(held, Pointer) and held.place.object in self._with_elements:
@@ -36,6 +68,11 @@ class Elements(Construction):
                 if record is not None:
                     self._destroy_elements(Place(held.place.object), record, state, expr.span)
         return super()._delete(expr, state)
+
+    def _own_delete(self, expr: ir.Delete, state: State) -> Function | None:
+        held = self.evaluate(expr.operand, state)
+        type = self.objects[held.place.object].type if isinstance(held, Pointer) else None
+        return self._allocator_of(type, "operatordelete") if type is not None else None
 
     def construct_elements(
         self, place: Place, element: TypeRef | None, count: Value | None, state: State, span: Span

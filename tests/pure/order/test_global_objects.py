@@ -1,4 +1,4 @@
-"""Objects at namespace scope, which are made before `main` and end after it."""
+"""Objects whose memory or life is out of the ordinary: those at namespace scope, and classes with an `operator new`."""
 
 from __future__ import annotations
 
@@ -37,3 +37,25 @@ def test_one_of_another_file_is_the_programs_too() -> None:
     assert [op.kind for op in timeline.ops] == [
         ApiKind.ALLOC, ApiKind.STREAM_CREATE, ApiKind.DEVICE_SYNC, ApiKind.FREE, ApiKind.STREAM_DESTROY
     ]  # fmt: skip
+
+
+def test_an_operator_new_of_a_class_is_executed() -> None:
+    managed = """struct Managed {
+      void* operator new(size_t n) { void* p; cudaMallocManaged(&p, n); return p; }
+      void operator delete(void* p) { cudaDeviceSynchronize(); cudaFree(p); }
+    };
+    struct Item : public Managed { float v; };
+    __global__ void use(Item* i) { i->v += 1; }
+    """
+    body = (
+        "Item* one = new Item; Item* two = new Item(); use<<<1, 1>>>(one); use<<<1, 1>>>(two); delete one; delete two;"
+    )
+    result = run(body, before=managed)
+    ops = [op for op in result.timeline.ops if "Managed" in op.function or op.kernel == "use"]
+    kinds = [op.kind for op in ops]
+    assert kinds == [
+        ApiKind.ALLOC, ApiKind.ALLOC, ApiKind.LAUNCH, ApiKind.LAUNCH,
+        ApiKind.DEVICE_SYNC, ApiKind.FREE, ApiKind.DEVICE_SYNC, ApiKind.FREE,
+    ]  # fmt: skip
+    used = [{a.buffer for a in op.accesses} for op in ops if op.kind in (ApiKind.LAUNCH, ApiKind.FREE)]
+    assert used[0] == used[2] != used[1] == used[3]
