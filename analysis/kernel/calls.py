@@ -120,6 +120,7 @@ class Calls(GroupCalls, ABC):
         span: ir.Span,
     ) -> Value:
         self.visited.add(function.uid)
+        self.reach(function)
         if len(self.frames) > DEPTH or any(f.function.uid == function.uid for f in self.frames):
             # recursion, or a type of the same name (`typedef cub::BlockReduce<..> BlockReduce;` in `BlockReduce`)
             if self._may_meet(function) or any(self._shared(p) for v in values for p in v.places):

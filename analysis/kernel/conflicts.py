@@ -7,11 +7,12 @@ orders them. `warp_only` tells that all witnesses found for two sites lie in one
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED
-from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints, Owners, crossing, merge
+from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints, Table
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -28,6 +29,7 @@ from stitchcuda.analysis.kernel.model import (
 from stitchcuda.analysis.program.ir import Site
 from stitchcuda.analysis.quick_init import quick_init
 
+_ASKED_AGAIN = 16  # cells after which it is asked again whether more is to be learnt
 SEPARATING = frozenset({BarrierKind.BLOCK, BarrierKind.NAMED, BarrierKind.GRID, BarrierKind.CLUSTER})
 
 
@@ -58,42 +60,54 @@ class _Seen:
 @dataclass(slots=True)
 class _Contents:
     """What was done to one array since the last barrier. Most accesses are of cells that no other lane has touched: the
-    tables of owners show that at once, and what was done to a cell is looked up only where lanes meet."""
+    tables show that at once, and what was done to a cell is looked up only where lanes meet."""
 
     log: list[tuple[Access, Footprint]] = field(default_factory=list)
-    written: Owners = field(default_factory=dict)
-    updated: Owners = field(default_factory=dict)  # by atomics
-    read: Owners = field(default_factory=dict)
+    written: Table = field(default_factory=Table)
+    updated: Table = field(default_factory=Table)  # by atomics
+    read: Table = field(default_factory=Table)
     seen: dict[Cell, _Seen] = field(default_factory=dict)
     sites: dict[Site, set[Mode]] = field(default_factory=dict)
 
-    def shared(self, owners: Owners, mode: Mode) -> set[Cell]:
+    def shared(self, footprint: Footprint, mode: Mode) -> AbstractSet[Cell]:
         """The cells of an access that other lanes have touched, in a way that asks for order."""
-        cells = crossing(owners, self.written)
+        cells = self.written.crossing(footprint)
         if mode is not Mode.ATOMIC:
-            cells |= crossing(owners, self.updated)
+            cells = cells | self.updated.crossing(footprint)
         if mode is not Mode.READ:
-            cells |= crossing(owners, self.read)
+            cells = cells | self.read.crossing(footprint)
         return cells
 
     def add(self, access: Access, footprint: Footprint) -> None:
         self.log.append((access, footprint))
         self.sites.setdefault(access.site, set()).add(access.mode)
         table = self.updated if access.mode is Mode.ATOMIC else self.read if access.mode is Mode.READ else self.written
-        merge(table, footprint.owners)
+        table.add(footprint)
 
-    def at(self, cell: Cell) -> _Seen:
+    def near(self, footprint: Footprint) -> list[tuple[int, Access, Footprint]]:
+        """Of what was done, that which may have touched a cell of a footprint, with its position in the log."""
+        known: dict[tuple[int, int], bool] = {}
+        found = []
+        for position, (access, other) in enumerate(self.log):
+            key = (id(other.pattern), other.first)
+            overlaps = known.get(key)
+            if overlaps is None:
+                overlaps = known[key] = footprint.overlaps(other)
+            if overlaps:
+                found.append((position, access, other))
+        return found
+
+    def at(self, cell: Cell, near: Sequence[tuple[int, Access, Footprint]]) -> _Seen:
+        """`near`: the part of the log in which the cell may be."""
         seen = self.seen.get(cell)
         if seen is None:
             seen = self.seen[cell] = _Seen()
-        log = self.log
-        for position in range(seen.known, len(log)):
-            access, footprint = log[position]
-            if cell in footprint.owners:
+        for position, access, footprint in near:
+            if position >= seen.known and footprint.touches(cell):
                 kept = seen.reads if access.mode is Mode.READ else seen.writes
                 for lane in footprint.lanes_at(cell):
                     _keep(kept, access, lane)
-        seen.known = len(log)
+        seen.known = len(self.log)
         return seen
 
 
@@ -153,7 +167,7 @@ class _Search:
         self.exact: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}
         self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
         self.found: list[_Best] = []
-        self.repeated: set[tuple[Site, Buffer, str, Form, int]] = set()
+        self.repeated: set[tuple[Site, Buffer, str, Form | int, int]] = set()
         self.pending: list[Access] = []
         self.contradictions: Contradictions = {}
 
@@ -207,7 +221,8 @@ class _Search:
     def _access(self, event: Access) -> None:
         mode = event.mode
         if mode is Mode.READ:
-            key = (event.site, event.buffer, event.field, event.offset, event.lanes)
+            where = event.offset if event.offset.unknown else id(self.footprints.of(event))
+            key = (event.site, event.buffer, event.field, where, event.lanes)
             if key in self.repeated:
                 return
             self.repeated.add(key)
@@ -224,7 +239,7 @@ class _Search:
             contents = self.memory[buffer] = _Contents()
         footprint = self.footprints.of(event)
         if not self._settled(event, contents):
-            meeting = contents.shared(footprint.owners, mode)
+            meeting = contents.shared(footprint, mode)
             if meeting:
                 self._meet(event, footprint, contents, meeting)
         if mode is not Mode.ASYNC_WRITE:
@@ -232,16 +247,21 @@ class _Search:
         self._against(self.loose.get(buffer), event)
         self.exact.setdefault(buffer, {}).setdefault(event.site, []).append(event)
 
-    def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: set[Cell]) -> None:
+    def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: AbstractSet[Cell]) -> None:
         pairs: dict[int, _Pair] = {}
         kept: dict[Cell, list[tuple[Access, int]]] = {}
         reading = event.mode is Mode.READ
+        near = contents.near(footprint)
+        met = 0
         for cell, lane in zip(footprint.cells, footprint.lanes, strict=True):
             if cell not in cells:
                 continue
+            met += 1
+            if not met % _ASKED_AGAIN and self._settled(event, contents):
+                return
             before = kept.get(cell)
             if before is None:
-                seen = contents.at(cell)
+                seen = contents.at(cell, near)
                 before = kept[cell] = seen.writes if reading else seen.writes + seen.reads
             for earlier, other in before:
                 if other == lane:

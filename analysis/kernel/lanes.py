@@ -200,8 +200,20 @@ def pairwise(op: Callable[[int, int], int], a: Coefficient, b: Coefficient) -> C
     if isinstance(a, int):
         if isinstance(b, int):
             return op(a, b)
+        if op is operator.add:
+            return tuple([a + y for y in b])
+        if op is operator.sub:
+            return tuple([a - y for y in b])
+        if op is operator.mul:
+            return tuple([a * y for y in b])
         return tuple([op(a, y) for y in b])
     if isinstance(b, int):
+        if op is operator.add:
+            return tuple([x + b for x in a])
+        if op is operator.sub:
+            return tuple([x - b for x in a])
+        if op is operator.mul:
+            return tuple([x * b for x in a])
         return tuple([op(x, b) for x in a])
     return tuple(map(op, a, b))
 

@@ -138,13 +138,26 @@ def moved(event: Event, at: int, by: Form, value: Form | None, rounds: int, comm
     if isinstance(event, Barrier):
         return replace(event, at=at)
     times = number(rounds)
-    further, more = by * times, value * times if value is not None else None
-    return replace(
-        event,
-        at=at,
-        offset=event.offset + further if further is not None else event.offset,
-        value=event.value + more if event.value is not None and more is not None else None,
-        group=event.group + commits * rounds if event.group >= 0 else event.group,
+    further = by * times if by.terms else by
+    more = value * times if value is not None else None
+    return Access(
+        at,
+        event.site,
+        event.buffer,
+        event.mode,
+        event.lanes,
+        event.offset + further if further is not None else event.offset,
+        event.size,
+        event.guards,
+        event.field,
+        event.value + more if event.value is not None and more is not None else None,
+        event.calls,
+        event.certain,
+        event.update,
+        event.volatile,
+        event.loops,
+        event.group + commits * rounds if event.group >= 0 else event.group,
+        event.atomic,
     )
 
 

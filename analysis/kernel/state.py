@@ -43,6 +43,8 @@ from stitchcuda.analysis.program.ir import Program, Site
 
 STEPS = 5_000  # IR nodes walked for one kernel and one shape of its block; large blocks count more
 EVENTS = 4_000
+ROOM = 800  # for events of rounds that are not walked, of a small kernel
+ROOM_PER_BYTE = 0.5  # of the text of the functions that are walked
 DEPTH = 10  # nested device calls
 NO_TYPE = ir.TypeRef("")
 
@@ -103,6 +105,8 @@ class BlockState:
         self.filled: list[Cell] = []  # those of which an element was named for the first time
         self.commits = 0
         self._steps = 0
+        self._text = 0  # bytes of the functions that are walked
+        self._reached: set[str] = set()
         self._weight = 1 + self.width // 512
         self._written: dict[str, int] = {}
         self._log: dict[Cell, Value] | None = None
@@ -137,6 +141,19 @@ class BlockState:
         self._steps += self._weight
         if self._steps > STEPS or len(self.events) > EVENTS:
             raise Budget
+
+    def reach(self, function: ir.Function) -> None:
+        """The function is walked."""
+        if function.uid not in self._reached:
+            self._reached.add(function.uid)
+            self._text += function.span[1]
+
+    @property
+    def room(self) -> int:
+        """How many more events of rounds that are not walked are written down: they grow with the text, and those of a
+        large block cost more."""
+        most = min(EVENTS * 3 // 4, int(ROOM + ROOM_PER_BYTE * self._text)) // self._weight
+        return max(0, most - len(self.events))
 
     # -------------------------------------------------------------------------------------------------------- events
 

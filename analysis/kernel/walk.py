@@ -12,7 +12,7 @@ from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
 from stitchcuda.analysis.kernel.lanes import ONE, Form, number
 from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, Barrier, BarrierKind, Guard, Mask, Uniformity
 from stitchcuda.analysis.kernel.rounds import Course, Round, course, later, moved, stands
-from stitchcuda.analysis.kernel.state import EVENTS, NO_TYPE, Binding, Budget, Frame, is_volatile
+from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, Budget, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import (
     UNKNOWN,
     Cell,
@@ -38,6 +38,7 @@ class KernelWalk(Calls):
 
     def kernel(self, function: ir.Function, template: dict[str, Form | ir.TypeRef]) -> None:
         """Walks a kernel; `complete` tells afterwards whether its end was reached."""
+        self.reach(function)
         self.frames.append(Frame(function, [{}], (), template))
         scope: dict[str, Binding] = self.frames[0].scopes[0]
         for param in function.params:
@@ -382,7 +383,7 @@ class KernelWalk(Calls):
     def _write_down(self, found: Course, last: Round, count: int) -> None:
         """The events of rounds that are not walked; where there is no room for all, of some from first to last."""
         size = sum(stands(event) for event, _, _ in found.events)
-        shown = min(count, max(0, EVENTS * 3 // 4 - len(self.events)) // size) if size else 0
+        shown = min(count, self.room // size) if size else 0
         if not any(by.terms for event, by, _ in found.events if stands(event)):
             shown = 0  # nothing new
         commits = sum(isinstance(e, Barrier) and e.kind is BarrierKind.COMMIT for e, _, _ in found.events)
