@@ -1,12 +1,13 @@
 """What the analysis costs, beside parsing the same text with tree-sitter in the same run.
 
-    python benchmarks/analysis.py [--json OUT] [--jobs N] TREE...
+    python -m benchmarks.analysis [--json OUT] [--jobs N] [--trees-only] TREE...
 
 size     one file of growing length, made of renamed copies of a program with kernels, streams, events and copies: seconds, and how
          they grow (the exponent over the range; 1 is linear)
 edits    a 3,000-line file: one function changes, what the next analysis takes (p50, p99)
 files    programs of a growing number of files, one of which calls the others
-trees    `check` over the trees on one core and on N: lines a second, the memory of the largest process, the slowest program
+trees    `check` over each of the trees on one core, and over all on N: lines a second, how the cost of programs is distributed (of
+         programs below `LEAST_LINES` as if they had so many), the slowest programs, the memory of each process
 CPU seconds, except for N cores. Ratios to the parse travel between machines; seconds do not.
 """
 
@@ -17,13 +18,14 @@ import gc
 import json
 import math
 import os
-import platform
 import resource
+import shlex
 import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,8 @@ from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.syntax.parse import parse_tree
 from stitchcuda.server.cli import inputs, programs
 from stitchcuda.server.workers import rare_collections
+
+from benchmarks.peer import header, load, percentile
 
 UNIT = """
 __global__ void scale_@(float* out, const float* in, int n, float factor) {
@@ -77,6 +81,8 @@ void run_@(int n) {
 LENGTHS = (500, 1000, 2000, 4000, 8000, 16000)
 COUNTS = (4, 16, 64, 256)
 EDITS = 60
+LEAST_LINES = 100
+SLOWEST = 25
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -165,7 +171,7 @@ def edits() -> dict[str, Any]:
     }
 
 
-def program(group: programs.Group) -> tuple[str, int, float, float]:
+def program(group: programs.Group) -> dict[str, Any]:
     files = group.texts()
     lines = sum(files[p].count(b"\n") for p in group.sources if p in files)
     index = Index()
@@ -176,42 +182,69 @@ def program(group: programs.Group) -> tuple[str, int, float, float]:
         index.analyse()
 
     with rare_collections():
-        return str(group), lines, cpu(work), parsing(files)
-
-
-def trees(paths: Sequence[str], jobs: int) -> dict[str, Any]:
-    plan = programs.plan(inputs.find(paths).files, paths)
-    start = time.monotonic()
-    with ProcessPoolExecutor(1) as pool:
-        rows = list(pool.map(program, plan.groups))
-    alone = time.monotonic() - start
-    start = time.monotonic()
-    with ProcessPoolExecutor(jobs) as pool:
-        list(pool.map(program, plan.groups))
-    together = time.monotonic() - start
-    lines = sum(r[1] for r in rows)
-    worst = max(rows, key=lambda r: r[2])
+        seconds, parse = cpu(work), parsing(files)
     return {
-        "programs": len(rows),
+        "program": str(group),
         "lines": lines,
-        "lines_a_second": lines / alone,
-        "lines_a_second_together": lines / together,
-        "jobs": jobs,
-        "ratio_to_parse": sum(r[2] for r in rows) / sum(r[3] for r in rows),
-        "largest_process_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss // 1024,
-        "slowest": {"program": worst[0], "lines": worst[1], "seconds": worst[2]},
+        "lines_with_headers": sum(text.count(b"\n") for text in files.values()),
+        "seconds": round(seconds, 4),
+        "seconds_per_1000_lines": round(1000 * seconds / max(lines, LEAST_LINES), 4),
+        "parse": parse,
+        "process": os.getpid(),
+        "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("trees", nargs="*")
-    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--json", type=Path)
-    arguments = parser.parse_args()
-    once({"warm.cu": text_of(100)})
-    value: dict[str, Any] = {"machine": {"python": platform.python_version(), "cores": os.cpu_count()}}
-    value["size"] = sizes()
+def of_programs(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    lines, seconds = sum(r["lines"] for r in rows), sum(r["seconds"] for r in rows)
+    costs = [r["seconds_per_1000_lines"] for r in rows]
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "max": 1.0}
+    told = ("program", "lines", "lines_with_headers", "seconds", "seconds_per_1000_lines")
+    return {
+        "programs": len(rows),
+        "lines": lines,
+        "lines_with_headers": sum(r["lines_with_headers"] for r in rows),
+        "cpu_seconds": round(seconds, 2),
+        "lines_a_second": round(lines / max(seconds, 1e-9)),
+        "ratio_to_parse": seconds / max(sum(r["parse"] for r in rows), 1e-9),
+        "seconds_per_1000_lines": {name: percentile(costs, share) for name, share in shares.items()},
+        "slowest": [
+            {name: row[name] for name in told}
+            for row in sorted(rows, key=lambda r: -float(r["seconds_per_1000_lines"]))[:SLOWEST]
+        ],
+    }
+
+
+def trees(paths: Sequence[str], jobs: int) -> dict[str, Any]:
+    by_tree: dict[str, list[programs.Group]] = {}
+    for path in paths:
+        by_tree[path] = list(programs.plan(inputs.find([path]).files, [path]).groups)
+    groups = [group for each in by_tree.values() for group in each]
+    if not groups:
+        return {"programs": 0}
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        rows = list(pool.map(program, groups))
+    start = time.monotonic()
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
+        together = list(pool.map(program, groups))
+    wall = time.monotonic() - start
+    memory: dict[int, int] = {}
+    for row in together:
+        memory[row["process"]] = max(memory.get(row["process"], 0), row["memory_mb"])
+    own = iter(rows)
+    return {
+        "all": of_programs(rows),
+        "each": {path: of_programs([next(own) for _ in of_it]) for path, of_it in by_tree.items() if of_it},
+        "one_process_mb": max(r["memory_mb"] for r in rows),
+        "jobs": jobs,
+        "seconds_together": round(wall, 2),
+        "lines_a_second_together": round(sum(r["lines"] for r in rows) / wall),
+        "processes_mb": sorted(memory.values()),
+    }
+
+
+def growth() -> dict[str, Any]:
+    value: dict[str, Any] = {"size": sizes()}
     value["size_exponent"] = exponent(value["size"], "lines")
     for row in value["size"]:
         print(f"{row['lines']:>6} lines {row['seconds']:.2f} s, {row['ratio']:.1f} x the parse")
@@ -223,11 +256,25 @@ def main() -> int:
     print(f"grows with the number of files to the power of {value['files_exponent']:.2f}")
     value["edits"] = edits()
     print("edits", {k: round(v, 4) for k, v in value["edits"].items()})
+    return value
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trees", nargs="*")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--trees-only", action="store_true")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    before = load()
+    once({"warm.cu": text_of(100)})
+    value: dict[str, Any] = {} if arguments.trees_only else growth()
     if arguments.trees:
         value["trees"] = trees(arguments.trees, arguments.jobs)
-        print("trees", value["trees"])
+        print("trees", json.dumps(value["trees"], indent=1))
     if arguments.json:
-        arguments.json.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        command = shlex.join(["python", "-m", "benchmarks.analysis", *sys.argv[1:]])
+        arguments.json.write_text(json.dumps(header(command, before) | value, indent=1) + "\n", encoding="utf-8")
     return 0
 
 

@@ -1,33 +1,48 @@
 """Mutated real files through the whole analysis: nothing may crash, hang or grow.
 
-    python benchmarks/fuzz.py --count 20000 --seed 1 --json OUT TREE...
+    python -m benchmarks.fuzz --count 20000 --seed 1 --jobs 16 --json OUT TREE...
 
 Each round takes a random source of the trees, changes it in one to four places (tokens deleted, doubled, swapped, brackets and keywords put
-in, lines cut, bytes broken, the end cut off) and analyses it strictly: an internal error is a crash. CPU seconds count, above
-`FLOOR` for small files. Crashes and the slowest files are kept with their seed, so that one round can be made again with `--only N`.
+in, lines cut, bytes broken, the end cut off) and analyses it strictly: an internal error is a crash, and so is a round that takes more
+than `HANGS` or more memory than `--memory`. A round's seed is its number: what a round does depends neither on `--jobs` nor on the rounds
+before, and `--only N` makes one again.
+
+CPU seconds count. The limit is `PER_1000_LINES`; what a file costs whatever its length is allowed for by `FLOOR` seconds. The
+distribution is of seconds per 1000 lines, where a file counts with as many lines as the floor pays for at least.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import json
 import os
 import random
 import re
 import resource
+import shlex
+import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from stitchcuda.analysis.index import Index
 from stitchcuda.server.sources import is_relevant
 
+from benchmarks.peer import header, load, percentile
+
 PER_1000_LINES = 0.2  # CPU seconds
 FLOOR = 0.1
+LEAST_LINES = int(1000 * FLOOR / PER_1000_LINES)
+HANGS = 60  # CPU seconds of one round
+BATCH = 50  # rounds that a process takes at a time
+KEPT = 40  # of the slowest rounds
 MOST_BYTES = 120_000
 TOKEN = re.compile(rb"[A-Za-z_]\w*|\d[\w.]*|<<<|>>>|[^\w\s]")
 INSERTED = (
@@ -40,13 +55,31 @@ INSERTED = (
 
 @dataclass
 class Outcome:
+    """Of some rounds. `costs` are CPU seconds per 1000 lines (see above)."""
+
     rounds: int = 0
     lines: int = 0
     seconds: float = 0.0
-    crashes: list[dict[str, object]] = field(default_factory=list)
-    slow: list[dict[str, object]] = field(default_factory=list)
-    worst: dict[str, object] = field(default_factory=dict)
-    most_memory_mb: int = 0
+    costs: list[float] = field(default_factory=list)
+    crashes: list[dict[str, Any]] = field(default_factory=list)
+    over: int = 0
+    slowest: list[dict[str, Any]] = field(default_factory=list)
+    process: int = 0
+    memory_mb: int = 0  # the most that the process has used, so far
+
+    def add(self, other: Outcome) -> None:
+        self.rounds += other.rounds
+        self.lines += other.lines
+        self.seconds += other.seconds
+        self.costs += other.costs
+        self.crashes += other.crashes
+        self.over += other.over
+        self.slowest = sorted(self.slowest + other.slowest, key=lambda s: -s["seconds_per_1000_lines"])[:KEPT]
+        self.memory_mb = max(self.memory_mb, other.memory_mb)
+
+
+class Hang(Exception):
+    """A round took too long."""
 
 
 def mutated(text: bytes, chance: random.Random) -> bytes:
@@ -114,45 +147,80 @@ MUTATIONS: tuple[Callable[[bytes, random.Random], bytes], ...] = (
 )  # fmt: skip
 
 
-def run(files: Sequence[str], numbers: Sequence[int], seed: int, keep: str) -> Outcome:
-    result = Outcome()
+def run(files: Sequence[tuple[str, str]], numbers: Sequence[int], seed: int, keep: str) -> Outcome:
+    """`files`: each as it is opened and as it is told. The text of the last round goes to `keep`."""
+    result = Outcome(process=os.getpid())
     for number in numbers:
         chance = random.Random(f"{seed}/{number}")
-        path = chance.choice(files)
+        path, name = chance.choice(files)
         text = mutated(Path(path).read_bytes(), chance)
         lines = text.count(b"\n") + 1
+        about: dict[str, Any] = {"round": number, "file": name, "lines": lines}
+        signal.setitimer(signal.ITIMER_VIRTUAL, HANGS)
         start = time.process_time()
-        about: dict[str, object] = {"round": number, "file": path, "lines": lines}
         try:
             index = Index(strict=True)
             index.put(os.path.basename(path), text)
             index.analyse()
-        except Exception:  # noqa: BLE001  # a crash is what is looked for
+        except (Exception, MemoryError):  # noqa: BLE001  # a crash is what is looked for
             last = traceback.format_exc().splitlines()
             result.crashes.append({**about, "error": last[-1], "where": [line.strip() for line in last[-5:-1]]})
         took = time.process_time() - start
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        cost = 1000 * took / max(lines, LEAST_LINES)
         about["seconds"] = round(took, 3)
-        about["seconds_per_1000_lines"] = round(1000 * took / lines, 3)
-        if took > max(FLOOR, PER_1000_LINES * lines / 1000):
-            result.slow.append(about)
-        if took > float(str(result.worst.get("seconds", 0))):
-            result.worst = about
+        about["seconds_per_1000_lines"] = round(cost, 3)
+        result.over += cost > PER_1000_LINES
+        result.slowest.append(about)
+        result.costs.append(round(cost, 4))
         result.rounds += 1
         result.lines += lines
         result.seconds += took
         if keep:
             Path(keep).write_bytes(text)
-    result.most_memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    result.slowest = sorted(result.slowest, key=lambda s: -s["seconds_per_1000_lines"])[:KEPT]
+    result.memory_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     return result
 
 
-def sources(trees: Sequence[str]) -> list[str]:
+def sources(trees: Sequence[str]) -> list[tuple[str, str]]:
     found = []
-    for path in (p for tree in trees for p in sorted(Path(tree).rglob("*"))):
-        fits = path.suffix in (".cu", ".cuh", ".cpp", ".c") and path.is_file() and path.stat().st_size <= MOST_BYTES
-        if fits and is_relevant(str(path), "", path.read_bytes()):
-            found.append(str(path))
+    for tree in map(Path, trees):
+        for path in sorted(tree.rglob("*")):
+            fits = path.suffix in (".cu", ".cuh", ".cpp", ".c") and path.is_file() and path.stat().st_size <= MOST_BYTES
+            if fits and is_relevant(str(path), "", path.read_bytes()):
+                found.append((str(path), f"{tree.resolve().name}/{path.relative_to(tree).as_posix()}"))
     return found
+
+
+def limited(memory_mb: int) -> None:
+    """Of the process at hand: memory, and what ends a round that hangs."""
+    most = memory_mb << 20
+    resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    signal.signal(signal.SIGVTALRM, _hangs)
+    gc.set_threshold(50_000, 20, 50)  # as `check` does
+
+
+def _hangs(number: int, frame: object) -> None:
+    raise Hang(f"more than {HANGS} CPU seconds")
+
+
+def report(total: Outcome, memory: Mapping[int, int]) -> dict[str, Any]:
+    shares = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
+    return {
+        "rounds": total.rounds,
+        "lines": total.lines,
+        "cpu_seconds": round(total.seconds, 1),
+        "lines_a_second": round(total.lines / max(total.seconds, 1e-9)),
+        "crashes": total.crashes,
+        "seconds_per_1000_lines": {name: percentile(total.costs, share) for name, share in shares.items()},
+        "limit": PER_1000_LINES,
+        "floor": FLOOR,
+        "over": total.over,
+        "largest_process_mb": total.memory_mb,
+        "processes_mb": sorted(memory.values()),
+        "slowest": total.slowest,
+    }
 
 
 def main() -> int:
@@ -161,36 +229,41 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--memory", type=int, default=2048, help="megabytes of address space that a process may use")
     parser.add_argument("--only", type=int, help="one round again; its text goes to --keep")
     parser.add_argument("--keep", default="")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     files = sources(arguments.trees)
+    if not files:
+        parser.error("no sources with CUDA work in these trees")
     if arguments.only is not None:
+        limited(arguments.memory)
         print(run(files, [arguments.only], arguments.seed, arguments.keep))
         return 0
-    size = 250
-    batches = [range(n, min(n + size, arguments.count)) for n in range(0, arguments.count, size)]
-    total = Outcome()
-    with ProcessPoolExecutor(arguments.jobs) as pool:
+    before = load()
+    batches = [range(n, min(n + BATCH, arguments.count)) for n in range(0, arguments.count, BATCH)]
+    total, memory = Outcome(), dict[int, int]()
+    with ProcessPoolExecutor(
+        arguments.jobs, get_context("spawn"), initializer=limited, initargs=(arguments.memory,)
+    ) as pool:
         for part in pool.map(run, *zip(*((files, b, arguments.seed, "") for b in batches), strict=True)):
-            total.rounds += part.rounds
-            total.lines += part.lines
-            total.seconds += part.seconds
-            total.crashes += part.crashes
-            total.slow += part.slow
-            total.most_memory_mb = max(total.most_memory_mb, part.most_memory_mb)
-            if float(str(part.worst.get("seconds", 0))) > float(str(total.worst.get("seconds", 0))):
-                total.worst = part.worst
-            print(f"{total.rounds} rounds, {len(total.crashes)} crashes, {len(total.slow)} slow", flush=True)
-    value = {**asdict(total), "files": len(files), "seed": arguments.seed, "limit": PER_1000_LINES, "floor": FLOOR}
-    print(json.dumps({k: v for k, v in value.items() if k not in ("crashes", "slow")}, indent=1))
-    for crash in total.crashes[:20]:
-        print(crash)
-    for slow in sorted(total.slow, key=lambda s: -float(str(s["seconds_per_1000_lines"])))[:10]:
-        print(slow)
+            total.add(part)
+            memory[part.process] = part.memory_mb
+            print(f"{total.rounds} rounds, {len(total.crashes)} crashes, {total.over} over the limit", flush=True)
+    value = report(total, memory)
+    print(json.dumps({k: v for k, v in value.items() if k not in ("crashes", "slowest")}, indent=1))
+    for each in (*total.crashes[:20], *total.slowest[:10]):
+        print(each)
     if arguments.json:
-        arguments.json.write_text(json.dumps(value, indent=1) + "\n", encoding="utf-8")
+        whole = {**header(shlex.join(["python", "-m", "benchmarks.fuzz", *sys.argv[1:]]), before)}
+        whole |= {
+            "seed": arguments.seed,
+            "jobs": arguments.jobs,
+            "memory_limit_mb": arguments.memory,
+            "files": len(files),
+        }
+        arguments.json.write_text(json.dumps(whole | value, indent=1) + "\n", encoding="utf-8")
     return 1 if total.crashes else 0
 
 

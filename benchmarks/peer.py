@@ -182,9 +182,16 @@ def header(command: str, before: tuple[float, ...]) -> dict[str, Any]:
             "python": platform.python_version(),
         },
         "versions": {
-            name: metadata.version(name) for name in ("stitchcuda", "pygls", "lsprotocol", "tree-sitter-cuda")
+            name: _version(name) for name in ("stitchcuda", "pygls", "lsprotocol", "tree-sitter", "tree-sitter-cuda")
         },
     }
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""  # not every measurement needs it
 
 
 def _processor() -> str:
