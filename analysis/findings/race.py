@@ -14,6 +14,7 @@ from typing import TypeAlias
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
+from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
@@ -170,14 +171,21 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
     whichever = clash.second.one_of and _whichever(timeline, earlier, later, clash)
-    for op, access in ((earlier, clash.first), (later, clash.second)):
-        if whichever and op is later:
+    unseen = (
+        meets_what_is_unseen(program, timeline, earlier, clash.first, later, clash.second),
+        meets_what_is_unseen(program, timeline, later, clash.second, earlier, clash.first),
+    )
+    if True in unseen:
+        level = weaker(level, Confidence.LIKELY)
+    for op, access, used in ((earlier, clash.first, unseen[0]), (later, clash.second, unseen[1])):
+        if whichever and op is later or used:
             continue
         if access.one_of:
             level = Confidence.POSSIBLE
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
-    if not (earlier.certain and (later.certain or whichever)) or _parts_by_number(earlier, later, clash):
+    sure = (earlier.certain or unseen[0]) and (later.certain or unseen[1] or whichever)
+    if not sure or _parts_by_number(earlier, later, clash):
         level = Confidence.POSSIBLE
     if timeline.may_wait[later.id] >> earlier.id & 1:
         level = weaker(level, _across_may_wait(timeline, earlier, later))
