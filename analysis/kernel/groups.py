@@ -9,7 +9,7 @@ from dataclasses import replace
 from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.expressions import Expressions
 from stitchcuda.analysis.kernel.lanes import ZERO, Form, number, symbol
-from stitchcuda.analysis.kernel.model import BarrierKind, Uniformity
+from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Uniformity
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Group, Place, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.known_calls import bare
@@ -136,8 +136,9 @@ class GroupCalls(Expressions, ABC):
 
     def group_call(self, group: Group, callee: ir.Member, node: ir.Call) -> Value:
         name = callee.name
-        for arg in node.args:
-            self.value(arg)
+        values = [self.value(arg) for arg in node.args]
+        if name == "map_shared_rank" and values and values[0].places:
+            return Value(places=tuple(map(_of_another_block, values[0].places)))
         if name in ("sync", "barrier_wait", "arrive_and_wait"):
             self._sync(group, f"{_shown(callee.base)}.{name}", node.span)
             return UNKNOWN
@@ -201,6 +202,12 @@ class GroupCalls(Expressions, ABC):
         if group.kind == "coalesced":
             return Value(self.math.fresh("^"), spread=Uniformity.WARP)
         return Value(symbol(f"{group.kind}.{name}"))
+
+
+def _of_another_block(place: Place) -> Place:
+    if not isinstance(place.target, Buffer) or place.target.memory is not Memory.SHARED:
+        return place
+    return replace(place, target=replace(place.target, memory=Memory.CLUSTER))
 
 
 def _shown(node: ir.Expr) -> str:

@@ -66,6 +66,7 @@ class Guard:
 class Memory(StrEnum):
     SHARED = "shared"
     GLOBAL = "global"  # behind a parameter, or a `__device__` variable
+    CLUSTER = "cluster"  # shared memory of another block of the cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,9 @@ The kernel is followed thread by thread for the block that it is launched with, 
 `s[tid ^ 1]` or `if (tid < half) s[tid] += s[tid + half]` are compared exactly. A finding is `certain` when the launch
 fixes the block, `likely` when the block's shape is not known, and `possible` when data decides who takes part.
 
+Shared memory of another block of the cluster (`map_shared_rank`) is separated from what that block does by a `sync()` of the
+cluster; a barrier of the block does not do. That is told as `likely`, without a fix.
+
 ## Example
 
 ```cuda
@@ -47,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from stitchcuda.analysis.findings.block_races import barrier_fix, gap_finding, gaps
+from stitchcuda.analysis.findings.cluster_races import cluster_races
 from stitchcuda.analysis.findings.finding import Finding, Group, KernelInput, KernelRule, Severity
 
 CODE = "missing-syncthreads"
@@ -57,6 +61,7 @@ def check(given: KernelInput) -> Iterator[Finding]:
         title = "Insert `__syncthreads()` (the block waits here for its last thread)"
         fix = barrier_fix(given, gap, "__syncthreads();", title)
         yield gap_finding(given, gap, CODE, Severity.ERROR, "__syncthreads", fix)
+    yield from cluster_races(given, CODE)
 
 
 RULE = KernelRule(
