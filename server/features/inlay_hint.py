@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 _ENQUEUED = ("launch", "copy", "memset", "prefetch")
 _LONGEST = 60  # characters of a hint
+_SHOWN = 43  # of which VS Code shows so many, unless it is told otherwise
+_PLACE = re.compile(r" \([^()]*\bline \d+\)")
 _WITHOUT_STREAM = re.compile(rb"cuda(?:Memcpy|Memset)(?!\w*Async)\w*")
 
 
@@ -46,7 +48,10 @@ def refresh(ls: StitchServer) -> None:
 def _wait(view: View, fact: OperationFact, span: tuple[int, int]) -> t.InlayHint | None:
     if not fact.hint:
         return None
-    return _hint(view, span[1], fact.hint.replace("`", ""), before=True, tooltip="\n".join(fact.lines))
+    words = fact.hint.replace("`", "")
+    if len(words) > _SHOWN:
+        words = _PLACE.sub("", words)  # the tooltip has them
+    return _hint(view, span[1], words, before=True, tooltip="\n".join(fact.lines))
 
 
 def _stream(view: View, fact: OperationFact, span: tuple[int, int]) -> t.InlayHint | None:

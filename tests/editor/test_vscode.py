@@ -83,7 +83,7 @@ def test_what_is_found_is_seen_in_the_text_the_problems_and_on_hover(window: Win
     window.run("show", file=str(file), at="consume<<<4")
     window.do("wait", selector=".squiggly-error")
     window.do("wait", selector=".codelens-decoration", text="2 kernels, 2 streams")
-    window.do("wait", selector=".view-line", text="waits for produce")
+    window.do("wait", selector=".view-line", text="waits for produce; consume")
     window.run("command", command="workbench.actions.view.problems")
     window.do("wait", selector=".markers-panel .monaco-list-row", text="`consume` on stream `b` reads `x`")
     window.picture("problems")
