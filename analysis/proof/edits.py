@@ -45,6 +45,7 @@ from stitchcuda.analysis.proof.shapes import (
     is_pointer,
     is_vector,
     null_declaration,
+    pure,
     pure_parts,
     shape_of,
     vector_declaration,
@@ -247,6 +248,9 @@ def _alone(
         if null_declaration(node) or (original and vector_declaration(node)):
             names.add(node.name)
             return
+        asked = not original or not is_number(node.type) or node.static or not _gone(both, side, node.name)
+        if not asked and (node.init is None or pure(node.init)):
+            return  # a value that nobody asks for any more
         fresh = not original and not _mentioned(both, side, node.name)
         if fresh and node.init is None and node.type.name in _HANDLES and not node.type.pointer:
             return
@@ -258,9 +262,30 @@ def _alone(
             return
     elif piece.words == (";",):
         return
+    elif not original and _points_elsewhere(side, piece.words):
+        names.add(piece.words[0])  # the host must not look at what it points to
+        return
     analysis = both.before if original else both.after
     what = "host code was removed here" if original else "host code changed here"
     yield ProofFinding(what, side.function.path, line_of(analysis, side.function.path, piece.span[0]), original)
+
+
+def _points_elsewhere(side: Side, words: tuple[str, ...]) -> bool:
+    """`p = q;` between pointers that are declared once: the Timelines tell what `p` points to then."""
+    if len(words) != 4 or (words[1], words[3]) != ("=", ";"):
+        return False
+    one, other = (_declared(side.function, name) for name in (words[0], words[2]))
+    return one is not None and other is not None and is_pointer(one) and _type(one) == _type(other)
+
+
+def _gone(both: Correspondence, side: Side, name: str) -> bool:
+    """Nothing of the changed function names something so."""
+    changed = both.changed.get(side.function.uid)
+    return (
+        changed is not None
+        and not any(name in p.words for p in changed.after.body.pieces)
+        and not any(t.text == name for t in changed.after.body.glue)
+    )
 
 
 def _mentioned(both: Correspondence, side: Side, name: str) -> bool:
@@ -414,6 +439,9 @@ def _mentions(both: Correspondence, changed: Changed, old: set[str], new: set[st
             isinstance(shape.node, Declare)
             and followed(both.after.program, after.function.path, shape.node.init) is not None
         )
+        declared = [n for n in after.nodes.get(q, ()) if isinstance(n, Declare)]
+        if declared and all(null_declaration(n) for n in declared):  # float *x, *y;
+            continue
         for k, token in enumerate(q.tokens):
             if token.text not in names:
                 continue

@@ -277,8 +277,7 @@ def _new_pairs(
     shared: dict[tuple[int, int], Op] = {}
     for x, y in sorted(pairs):
         a, b = made.back[x], made.back[y]
-        if (min(a, b), max(a, b)) in known:
-            continue
+        met = (min(a, b), max(a, b)) in known
         for clash in conflict(other, x, y):
             found.pairs += 1
             old_a = [
@@ -288,6 +287,8 @@ def _new_pairs(
                 o.buffer for o, n in zip(line.ops[b].accesses, other.ops[y].accesses, strict=True) if n is clash.second
             ]
             for s, t in ((s, t) for s in old_a for t in old_b):
+                if met and (s == t or alias(line.buffers[s], line.buffers[t]) is not False):
+                    continue  # there they met in the original, too
                 forward, backward = residency.between(s, t), residency.between(t, s)
                 if forward is not None:
                     ok = _carried(made, a, s, b, t, forward[0].download, forward[1].upload)

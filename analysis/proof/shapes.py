@@ -192,6 +192,8 @@ def checks_only(program: Program, nodes: list[Expr | Stmt], name: str, call: Api
             status = node.name
         elif isinstance(node, Evaluate) and node.expr is call and not status:
             return not waiting
+        elif isinstance(node, If) and not status and _asks(node.condition, call):
+            return not (rest or waiting or node.otherwise or node.init)
         else:
             rest.append(node)
     return bool(status) and _only_reports(rest, status)
@@ -215,6 +217,17 @@ def _is_error(condition: Expr, status: str) -> bool:
         return len(named) == 1 and _is_error(named[0], status)
     condition = bare(condition)
     return isinstance(condition, Name) and condition.name == status
+
+
+def _asks(condition: Expr, call: Api) -> bool:
+    """`call != cudaSuccess`, the other way round, or the call alone."""
+    sides = [bare(condition)]
+    if isinstance(condition, Binary) and condition.op == "!=":
+        sides = [bare(condition.left), bare(condition.right)]
+    others = [s for s in sides if s is not call]
+    return len(others) == len(sides) - 1 and all(
+        isinstance(s, Name) and s.name in _SUCCESS or isinstance(s, Const) and s.value == 0 for s in others
+    )
 
 
 def _only_reports(statements: Iterable[Expr | Stmt], status: str) -> bool:

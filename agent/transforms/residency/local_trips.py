@@ -53,6 +53,7 @@ from stitchcuda.analysis.program.ir import (
     walk,
 )
 from stitchcuda.analysis.program.link import resolve
+from stitchcuda.analysis.proof.shapes import is_vector
 
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync")
 
@@ -95,6 +96,10 @@ def local_shape(given: RuleInput, trip: Trip) -> LocalTrip | None:
     private = _private(given, body, host, (download, upload))
     if not private:
         _untouched(given, body, host, between)
+    elif not all(is_vector(s.type) for s in _belongings(body, host) if isinstance(s, Declare)):
+        raise _refused(
+            body, download.span, f"the proof does not follow how `{host}` is allocated; as a std::vector it does"
+        )
     source = _root(down.role("src"))
     if source is None:
         raise _refused(body, trip.down.span, "the device memory is not named directly")
