@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import islice
 
 from stitchcuda.gpu_validate.made_folders import holds_no_sources
 from stitchcuda.server import cmake_lists
@@ -24,10 +25,13 @@ SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx")
 MAX_FILES = 500
 MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
 MAX_LIBRARY = 512 * 1024  # of the sources taken in because their headers are included
+_MOST_MAINS = 8  # of programs that a file without a `main` is looked at for
 _MOST_ENTRIES = 20_000  # of folders that are looked through for sources
 _DEPENDENCIES = frozenset({"third_party", "external"})
 _ASIDE = frozenset({"check", "llm"})  # sections of stitchcuda.toml that say nothing about a program
 _MAIN = re.compile(rb"^[ \t]*(?:extern[ \t]+\"C\"[ \t]+)?(?:int|auto|signed|void)\s+main\s*\(", re.MULTILINE)
+_DEFINED = re.compile(rb"^[A-Za-z_][^;{}()=#]*?\b([A-Za-z_]\w*)[ \t]*\(", re.MULTILINE)
+_KEYWORDS = frozenset({b"if", b"for", b"while", b"switch", b"return", b"main", b"__launch_bounds__"})
 
 OpenText = Callable[[str], bytes | None]
 
@@ -50,7 +54,7 @@ class Place:
     part: bool = False
 
 
-def root(path: str, tops: Iterable[str]) -> str:
+def root(path: str, tops: Sequence[str]) -> str:
     """What a job about a file builds and runs: the program's folder; the file alone where nothing says how the folder is built and it is
     not the folder of one small program. `tops` are the folders of the workspace."""
     if not os.path.isabs(path):
@@ -62,7 +66,7 @@ def root(path: str, tops: Iterable[str]) -> str:
     return folder if innermost(path, tops) and _is_one_program(folder) else path
 
 
-def of(path: str, tops: Iterable[str], open_text: OpenText = lambda path: None) -> Program:
+def of(path: str, tops: Sequence[str], open_text: OpenText = lambda path: None) -> Program:
     """The sources that are analysed with a file. `open_text` gives the text of files that an editor holds."""
     if not os.path.isabs(path) or path.endswith(".py"):
         return Program(path)
@@ -72,11 +76,23 @@ def of(path: str, tops: Iterable[str], open_text: OpenText = lambda path: None) 
             mains = [p for p in found if has_main(p, open_text(p))]
             if len(mains) > 1 and path in mains:
                 return Program(path, tuple(p for p in found if p not in mains))
+            if len(mains) > _MOST_MAINS:  # a folder of samples, say
+                users = set(_users(path, mains, open_text))
+                return Program(path, tuple(p for p in found if p not in mains or p in users))
             return Program(place.folder, tuple(found))
     return Program(path)
 
 
-def places(path: str, tops: Iterable[str]) -> Iterator[Place]:
+def _users(path: str, mains: Sequence[str], open_text: OpenText) -> list[str]:
+    """The first programs that name a file, or a function that it defines."""
+    text = open_text(path) or read_file(path) or b""
+    names = {m[1] for m in _DEFINED.finditer(text)} - _KEYWORDS | {os.fsencode(os.path.basename(path))}
+    word = re.compile(rb"\b(?:" + b"|".join(map(re.escape, sorted(names))) + rb")\b")
+    users = (main for main in mains if word.search(open_text(main) or read_file(main) or b""))
+    return list(islice(users, _MOST_MAINS))
+
+
+def places(path: str, tops: Sequence[str]) -> Iterator[Place]:
     """Whose sources the program of a file may be, from the widest to the narrowest."""
     own = os.path.dirname(path)
     widest = home(path, tops)
@@ -91,7 +107,7 @@ def places(path: str, tops: Iterable[str]) -> Iterator[Place]:
     yield Place(own, deep=False)
 
 
-def home(path: str, tops: Iterable[str]) -> str | None:
+def home(path: str, tops: Sequence[str]) -> str | None:
     """The nearest folder above a file that says how something is built; None when none does."""
     for folder in _upwards(os.path.dirname(path), tops):
         if says_how_to_build(folder):
@@ -125,9 +141,9 @@ def _is_about_a_program(file: str, _changed: tuple[int, int]) -> bool:
     return not sections or not sections.keys() <= _ASIDE
 
 
-def _upwards(folder: str, tops: Iterable[str]) -> Iterator[str]:
+def _upwards(folder: str, tops: Sequence[str]) -> Iterator[str]:
     """A folder and those above it, up to the workspace's or the repository's; outside of both it alone."""
-    top = innermost(folder, tops)
+    top = innermost(folder, tops) or innermost(folder, map(os.path.realpath, tops))  # the workspace may be a link
     if top is None:
         top = repository(folder) or folder
     for each in _above(folder):

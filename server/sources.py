@@ -11,6 +11,7 @@ import re
 import shlex
 import stat
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from stitchcuda.server import cmake_lists
@@ -35,6 +36,9 @@ _CUDA_WORDS = tuple(
 )
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:cupy|cupyx)\b", re.MULTILINE)
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
+_SAID = re.compile(rb"^[ \t]*CompilationDatabase:[ \t]*(\S[^\r\n#]*)", re.MULTILINE)
+_BUILDS = ("build", "_build", "cmake-build", "out")
+_MOST_BUILDS = 8
 _LAUNCH = re.compile(rb"<<<[^;]{1,400}?>>>", re.DOTALL)
 
 
@@ -57,14 +61,18 @@ Read = Callable[[str], bytes | None]
 
 
 def read_file(path: str) -> bytes | None:
-    """A file's bytes without a byte-order mark, which editors do not count either."""
+    """A file's bytes without a byte-order mark, which editors do not count either; None when they are no text that is read: UTF-16,
+    binary, too large."""
     try:
         status = os.stat(path)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:
             return None  # a pipe would be waited for, a device has no end
-        return Path(path).read_bytes().removeprefix(b"\xef\xbb\xbf")
+        text = Path(path).read_bytes()
     except (OSError, ValueError):
         return None
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in text:
+        return None
+    return text.removeprefix(b"\xef\xbb\xbf")
 
 
 def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) -> dict[str, bytes]:
@@ -123,11 +131,38 @@ def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
     folders: list[str] = []
     here = os.path.dirname(path)
     for folder in _upwards(here, roots):
-        for place in (folder, os.path.join(folder, "build")):
+        for place in _build_folders(folder):
             folders.extend(_database_folders(os.path.join(place, "compile_commands.json"), path))
         folders.extend(cmake_lists.beside(folder).include_folders)
         folders.extend(os.path.join(folder, name) for name in ("", "include", "inc", "src", "common"))
     return tuple(dict.fromkeys(f for f in folders if f != here and os.path.isdir(f)))
+
+
+def _build_folders(folder: str) -> tuple[str, ...]:
+    """Where a folder's compile database may be: in it, where .clangd says, or in a build folder of it or beside it."""
+    above = os.path.dirname(folder)
+    return _build_folders_at(folder, tuple(_changed(p) for p in (folder, above, os.path.join(folder, ".clangd"))))
+
+
+@lru_cache(maxsize=256)
+def _build_folders_at(folder: str, _changed: tuple[int, ...]) -> tuple[str, ...]:
+    said = _SAID.search(read_file(os.path.join(folder, ".clangd")) or b"")
+    places = [os.path.join(folder, os.fsdecode(said[1].strip(b"\"' ")))] if said is not None else []
+    for above in (folder, os.path.dirname(folder)):
+        try:
+            with os.scandir(above) as entries:
+                names = sorted(e.name for e in entries if e.name.startswith(_BUILDS) and e.is_dir())
+        except OSError:
+            continue
+        places += [os.path.join(above, name) for name in names[:_MOST_BUILDS]]
+    return tuple(dict.fromkeys(os.path.normpath(p) for p in (folder, *places)))
+
+
+def _changed(path: str) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except (OSError, ValueError):
+        return 0
 
 
 def _upwards(folder: str, roots: Iterable[str]) -> Iterator[str]:
@@ -141,21 +176,27 @@ def _within(folder: str, root: str) -> bool:
     return folder == root or folder.startswith(root.rstrip(os.sep) + os.sep)
 
 
-def _database_folders(database: str, path: str) -> list[str]:
-    text = read_file(database)
-    if text is None:
-        return []
+def _database_folders(database: str, path: str) -> tuple[str, ...]:
     try:
-        entries = json.loads(text)
-        for entry in entries:
+        state = os.stat(database)
+    except (OSError, ValueError):
+        return ()
+    return _folders_by_file(database, (state.st_mtime_ns, state.st_size)).get(path, ())
+
+
+@lru_cache(maxsize=4)
+def _folders_by_file(database: str, _changed: tuple[int, int]) -> dict[str, tuple[str, ...]]:
+    """The include folders of every file of a compile database. It can have megabytes, and is asked about each file of a program."""
+    found: dict[str, tuple[str, ...]] = {}
+    try:
+        for entry in json.loads(Path(database).read_bytes()):
             directory = entry["directory"]
-            if os.path.normpath(os.path.join(directory, entry["file"])) != path:
-                continue
             arguments = entry.get("arguments") or shlex.split(entry["command"])
-            return [os.path.normpath(os.path.join(directory, f)) for f in _include_arguments(arguments)]
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return []  # a broken database is the build's business; `doctor` names it
-    return []
+            folders = (os.path.normpath(os.path.join(directory, f)) for f in _include_arguments(arguments))
+            found.setdefault(os.path.normpath(os.path.join(directory, entry["file"])), tuple(folders))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        pass  # a broken database is the build's business; `doctor` names it
+    return found
 
 
 def _include_arguments(arguments: list[str]) -> Iterator[str]:

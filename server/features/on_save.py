@@ -8,6 +8,7 @@ in the file, and is withdrawn when an edit touches its line.
 from __future__ import annotations
 
 import asyncio
+import os
 import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ def saved(ls: StitchServer, document: Document) -> None:
     """Starts a validation of the program that was saved, instead of one that still runs for it."""
     if not (ls.settings_of(document.path).validateOnSave and ls.trusted and ls.is_relevant(document)):
         return
+    if not os.path.isabs(document.path):
+        return  # what an editor shows from elsewhere than the disk
     program = program_jobs.program_of(ls, document)
     if program_jobs.unsaved(ls, program):
         return  # the other files are saved first or not at all; then this one is not what would run

@@ -7,6 +7,7 @@ screen.
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +95,8 @@ def saved_program(ls: StitchServer, command: str, uri: object, reading: str, *, 
     """The program of an open file, none of whose files has unsaved text; `reading` says why that matters. With `runs` the workspace must
     be trusted. Raises what the client is told."""
     document = document_of(ls, command, uri)
+    if not os.path.isabs(document.path):
+        raise refuse(f"{document.uri} is no file on the disk: save it as one first")
     if runs and not ls.trusted:
         raise refuse(UNTRUSTED)
     program = program_of(ls, document)

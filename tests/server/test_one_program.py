@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pygls.exceptions import JsonRpcException
 from stitchcuda.server.cli import main
 
 from tests.server.client import FAKE, REAL, Editor, editor_session
 from tests.server.test_graph_page import data_of
 from tests.server.test_program_jobs import TOOL, job_ended
-from tests.server.test_session import NOW
+from tests.server.test_session import NOW, RACE, diagnostics
 
 WORK = """\
 #include "work.h"
@@ -137,3 +138,30 @@ async def test_a_header_with_unsaved_text_keeps_a_job_from_starting(folder: Path
         editor.replace(header, "// typed\n" + FILES["work.h"])
         with pytest.raises(Exception, match=r"save .*work\.h first"):
             await editor.command("stitchcuda.stitch", uri)
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize(
+    "uri",
+    ["untitled:Untitled-1", "git:/p/one.cu?ref", "vscode-vfs://github/p/one.cu", "zipfile:///p.zip::one.cu"],
+)
+async def test_what_is_no_file_has_findings_and_a_graph_and_no_jobs(folder: Path, uri: str) -> None:
+    async with editor_session(command=REAL, options=NOW, root=folder) as editor:
+        editor.open(uri, RACE, "cuda-cpp")
+        await diagnostics(editor, uri, ["stream-race-raw"])
+        assert "`consume` runs on stream `b`" in await editor.command("stitchcuda.graphText", uri)
+        for command in ("stitchcuda.stitch", "stitchcuda.validate"):
+            with pytest.raises(JsonRpcException, match="is no file on the disk: save it as one first"):
+                await editor.command(command, uri)
+
+
+@pytest.mark.asyncio
+async def test_files_beside_that_are_no_text_are_left_out(folder: Path) -> None:
+    (folder / "work.cu").write_bytes(WORK.encode("utf-16"))
+    (folder / "data.cu").write_bytes(b"\x7fELF" + bytes(range(256)))
+    (folder / "two.cu").write_bytes(FILES["two.cu"].replace("\n", "\r\n").encode("utf-8-sig"))
+    async with editor_session(command=REAL, options=NOW, root=folder) as editor:
+        uri = (folder / "two.cu").as_uri()
+        editor.open(uri, FILES["two.cu"].replace("\n", "\r\n"))
+        graph = json.loads(await editor.command("stitchcuda.graphText", uri, "", "json"))
+        assert memory(graph) == {"second"} and "fill" not in {node["kernel"] for node in graph["nodes"]}

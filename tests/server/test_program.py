@@ -100,6 +100,30 @@ def test_each_main_is_a_program_of_its_own(tmp_path: Path) -> None:
         assert root(tmp_path, name) == name, "what is linked to what is not known"
 
 
+def test_a_file_that_samples_share_is_looked_at_for_some_that_use_it(tmp_path: Path) -> None:
+    write(tmp_path, {f"s{n:02}.cu": MAIN for n in range(30)})
+    write(
+        tmp_path,
+        {
+            f"s{n:02}.cu": f"int main() {{ {use} }}\n"
+            for n, use in ((3, "fill(x);"), (7, "refill(x);"), (9, "fill (y);"))
+        },
+    )
+    write(
+        tmp_path,
+        {
+            "shared.cu": "void fill(float *x) {\n    if (x) copy(x);\n}\n",
+            "common.h": "int f();\n",
+            "s20.cu": '#include "common.h"\n' + MAIN,
+        },
+    )
+    assert of(tmp_path, "shared.cu") == ("shared.cu", {"shared.cu", "s03.cu", "s09.cu"})
+    assert of(tmp_path, "common.h") == ("common.h", {"shared.cu", "s20.cu"})
+    assert of(tmp_path, "s03.cu") == ("s03.cu", {"shared.cu"})
+    write(tmp_path, {f"s{n:02}.cu": "int main() { fill(x); }\n" for n in range(10, 30)})
+    assert len(of(tmp_path, "shared.cu")[1]) == 9
+
+
 def test_a_small_program_need_not_say_how_it_is_built(tmp_path: Path) -> None:
     write(tmp_path, {"p/main.cu": MAIN, "p/work.cu": "", "alone/main.cu": MAIN, "top/main.cu": MAIN, "top/work.cu": ""})
     write(tmp_path, {"top/more/work.cu": ""})
@@ -115,6 +139,14 @@ def test_outside_of_the_workspace_only_the_repository_is_looked_at(tmp_path: Pat
     assert program.root(str(tmp_path / "a" / "x.cu"), []) == str(tmp_path / "a" / "x.cu")
     assert program.root(str(tmp_path / "r" / "b" / "y.cu"), []) == str(tmp_path / "r")
     assert root(tmp_path, "r/b/y.cu") == "r", "a repository inside of the workspace is none of its programs"
+
+
+def test_a_workspace_that_is_a_link(tmp_path: Path) -> None:
+    write(tmp_path, {"real/Makefile": "", "real/src/a.cu": ""})
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    for opened in ("link", "real"):
+        path = str(tmp_path / opened / "src" / "a.cu")
+        assert program.root(path, [str(tmp_path / "link")]) == str(tmp_path / opened)
 
 
 def test_what_has_no_place_is_by_itself() -> None:

@@ -72,3 +72,37 @@ def test_imports_of_python(tmp_path: Path) -> None:
     write(tmp_path, a_py="import cupy\nfrom b import f\nimport os", b_py="")
     path = tmp_path / "a.py"
     assert names(sources.includes(str(path), path.read_bytes(), sources.read_file), tmp_path) == ["b.py"]
+
+
+@pytest.mark.parametrize(
+    ("place", "clangd"),
+    [
+        ("p/cmake-build-debug", ""),
+        ("p/out", ""),
+        ("build-p", ""),
+        ("far/away", "CompileFlags:\n  CompilationDatabase: ../far/away  # where it is built\n"),
+    ],
+)
+def test_a_compile_database_in_a_build_folder_elsewhere(tmp_path: Path, place: str, clangd: str) -> None:
+    write(tmp_path, p__src__a_cu='#include "b.h"', p__deep__inc__b_h="")
+    path, build = tmp_path / "p" / "src" / "a.cu", tmp_path / place
+    build.mkdir(parents=True)
+    entry = {"directory": str(build), "file": str(path), "arguments": ["nvcc", "-I", "../p/deep/inc", "-c", "a.cu"]}
+    if place.startswith("p/"):
+        entry["arguments"][2] = "../deep/inc"
+    elif place.startswith("far"):
+        entry["arguments"][2] = "../../p/deep/inc"
+    (build / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
+    found = str(tmp_path / "p" / "deep" / "inc")
+    if clangd:
+        assert found not in sources.include_folders(str(path), [str(tmp_path / "p")])
+        (tmp_path / "p" / ".clangd").write_text(clangd, encoding="utf-8")
+    assert found in sources.include_folders(str(path), [str(tmp_path / "p")])
+
+
+def test_what_is_no_text_is_not_read(tmp_path: Path) -> None:
+    for name, content in (("a.cu", "int x;".encode("utf-16")), ("b.cu", b"\x7fELF\0\1")):
+        (tmp_path / name).write_bytes(content)
+        assert sources.read_file(str(tmp_path / name)) is None
+    (tmp_path / "c.cu").write_bytes(b"\xef\xbb\xbfint x;")
+    assert sources.read_file(str(tmp_path / "c.cu")) == b"int x;"
