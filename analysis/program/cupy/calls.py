@@ -181,6 +181,10 @@ class Calls(Library, ABC):
                 stream = positional[0] if positional else named.get("stream")
                 roles = [("exec", self.expr(base)), ("stream", self._stream(stream))]
                 return self.api(node, "cupy.cuda.Graph.launch", ApiKind.GRAPH_LAUNCH, roles, ASYNC)
+            case "thread" if name == "join":
+                return Call(self.span(node), Member(self.span(function), self.expr(base), "join"), ())
+            case "thread":
+                return self.opaque(node, name)
             case "device" if name == "synchronize":
                 return self.api(node, "cupy.cuda.Device.synchronize", ApiKind.DEVICE_SYNC)
             case "device" if name == "use":

@@ -263,12 +263,23 @@ class Inference:
             positional, named = arguments_of(node)
             self._fields_given(called_name(node), positional, named, scope)
             callee = self.callee(node, scope)
+            if callee is None and (begun := self._begun(node, named)) is not None:
+                callee, positional, named = begun
             if callee is None:
                 continue
             given = dict(zip(callee.params, positional, strict=False))
             given.update({n: v for n, v in named.items() if n in callee.params})
             for name, value in given.items():
                 self._passed(callee, name, self.kind(value, scope))
+
+    def _begun(self, node: Node, named: dict[str, Node]) -> tuple[Scope, list[Node], dict[str, Node]] | None:
+        """What `threading.Thread(target=f, args=(x,))` calls, and with what."""
+        function, target, args = node.child_by_field_name("function"), named.get("target"), named.get("args")
+        if function is None or target is None or self.canonical(function) != "threading.Thread":
+            return None
+        callee = self.file.functions.get(text_of(target)) if target.type == "identifier" else None
+        given = args.named_children if args is not None and args.type in ("tuple", "list") else []
+        return None if callee is None else (callee, given, {})
 
     def _passed(self, callee: Scope, name: str, kind: Kind) -> None:
         now = self._given.get((callee.qualified, name))
@@ -431,6 +442,8 @@ class Inference:
         return UNKNOWN
 
     def _library(self, name: str, positional: list[Node], named: dict[str, Node], scope: Scope) -> Kind:
+        if name == "threading.Thread":
+            return Kind("thread")
         if name.startswith("torch."):
             return torch_kinds.result(name, positional, named, lambda n: self.kind(n, scope))
         if name in table.STREAMS or name in table.CURRENT_STREAM or name == "cupy.cuda.ExternalStream":

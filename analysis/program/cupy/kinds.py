@@ -13,7 +13,7 @@ from tree_sitter import Node
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """`what`: "" (unknown), array, pinned, host, stream, event, graph, capture (`with torch.cuda.graph(g)`), device, module, kernel, snippet, list, instance,
+    """`what`: "" (unknown), array, pinned, host, stream, event, graph, capture (`with torch.cuda.graph(g)`), thread, device, module, kernel, snippet, list, instance,
     source, function, or plain (a number, text, ...). `detail`: element type of arrays, name of a kernel, class of an
     instance, what the elements of a list are, the dotted name of a library's function."""
 

@@ -16,6 +16,7 @@ from stitchcuda.analysis.program.ir import (
     Call,
     Cast,
     Const,
+    Construct,
     Expr,
     Name,
     New,
@@ -194,6 +195,8 @@ class Library(Torch, ABC):
 
     def _host_library(self, node: Node, name: str, positional: list[Node], named: dict[str, Node], hint: str) -> Expr:
         root, last = name.split(".")[0], name.rsplit(".", 1)[-1]
+        if name == "threading.Thread" and "target" in named:
+            return self._thread(node, named)
         args = [*positional, *named.values()]
         if root == "numpy":
             if last in INTEGERS and len(positional) == 1:
@@ -216,6 +219,15 @@ class Library(Torch, ABC):
         if root in table.HOST_MODULES:
             return self.opaque(node, name, [self.consume(a) for a in args])
         return self._unknown(node, Name(self.span(node), name), positional, named)
+
+
+    def _thread(self, node: Node, named: dict[str, Node]) -> Expr:
+        """A thread as C++ has it, which runs from here on; `start()` follows in practice."""
+        args = named.get("args")
+        given = args.named_children if args is not None and args.type in ("tuple", "list") else []
+        self.mentions.add(text_of(named["target"]))
+        values = (self.expr(named["target"]), *(self.expr(a) for a in given if a.type != "comment"))
+        return Construct(self.span(node), TypeRef("std::thread"), values)
 
 
 def flag(node: Node | None, value: int) -> int | None:

@@ -41,6 +41,8 @@ def type_of(kind: Kind) -> TypeRef:
         if kind.detail in MEMORY:
             element = TypeRef("void", pointer=1)
         return TypeRef("std::vector", (element or TypeRef("auto"),)) if kind.detail else TypeRef("auto")
+    if kind.what == "thread":
+        return TypeRef("std::thread")
     if kind.what == "instance" and kind.detail:
         return TypeRef(kind.detail)
     return TypeRef("auto")
