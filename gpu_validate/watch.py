@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from stitchcuda.analysis.contract.jsonread import Reader, SchemaError, integer
 from stitchcuda.analysis.contract.project import Project
 from stitchcuda.analysis.contract.types import Contract
-from stitchcuda.gpu_validate.building.model import BuildFailed
+from stitchcuda.gpu_validate.building.model import BuildFailed, Resources
 from stitchcuda.gpu_validate.cache_folder import cache_folder
 from stitchcuda.gpu_validate.hub import Tools
 from stitchcuda.gpu_validate.regression import RUNS, SiteKey, SiteTime, site_times
@@ -38,12 +38,14 @@ class CannotWatch(Exception):
 
 @dataclass(frozen=True)
 class Watched:
-    """What was seen. `device` names the GPU; `reports` are the sanitizer's; `not_checked` is why there are none to be had."""
+    """What was seen. `device` names the GPU; `reports` are the sanitizer's; `not_checked` is why there are none to be had. `kernels` says
+    what each kernel takes, by its name with template arguments and parameters."""
 
     device: str
     sites: tuple[SiteTime, ...]
     reports: tuple[GateFinding, ...] = ()
     not_checked: str = ""
+    kernels: Mapping[str, Resources] = field(default_factory=dict)
 
 
 def watch(
@@ -80,7 +82,7 @@ def watch(
             cancelled=cancelled,
         )
         traces = _traces(room, case, progress)
-        watched = Watched(traces[0].device, site_times(traces))
+        watched = Watched(traces[0].device, site_times(traces), kernels=built.resources)
         if not sanitize:
             return replace(watched, not_checked="not asked for")
         progress("compute-sanitizer")

@@ -114,6 +114,10 @@ def _value(now: Watched, slower: tuple[Regression, ...], *, recorded: bool) -> d
         "device": now.device,
         "findings": findings,
         "sites": watch.to_json(now)["sites"],
+        "kernels": [
+            {"name": name, "registers": r.registers, "shared": r.shared, "stack": r.stack, "spilled": r.spilled}
+            for name, r in sorted(now.kernels.items())
+        ],
         "sanitizer": now.not_checked or "run",
     }
 

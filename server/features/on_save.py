@@ -35,7 +35,7 @@ class _Time:
 
     place: Place
     operation: str
-    words: str
+    words: tuple[str, ...]
 
 
 @dataclass
@@ -71,7 +71,7 @@ async def _work(ls: StitchServer, job: Job, program: Path, revisions: Mapping[st
         ls.window_log_message(t.LogMessageParams(type=t.MessageType.Warning, message=text))
         return {"state": "untested", "reason": answer.message}
     arrived(ls, program, value.get("findings", ()), revisions)
-    _timed(ls, program, value.get("sites", ()), str(value.get("device", "")), revisions)
+    _timed(ls, program, value, revisions)
     return {"state": value.get("state"), "findings": len(value.get("findings", ()))}
 
 
@@ -92,8 +92,9 @@ def arrived(ls: StitchServer, program: Path, rows: Any, revisions: Mapping[str, 
         ls.publish_on_save(document)
 
 
-def _timed(ls: StitchServer, program: Path, sites: Any, device: str, revisions: Mapping[str, int]) -> None:
-    """Keeps what the run measured, for hover."""
+def _timed(ls: StitchServer, program: Path, value: Mapping[str, Any], revisions: Mapping[str, int]) -> None:
+    """Keeps what the run measured, and what the kernels that it built take, for hover."""
+    sites, device, kernels = value.get("sites", ()), str(value.get("device", "")), value.get("kernels", ())
     folder = program if program.is_dir() else program.parent
     found: dict[str, list[_Time]] = {}
     for row in sites:
@@ -102,7 +103,7 @@ def _timed(ls: StitchServer, program: Path, sites: Any, device: str, revisions: 
         if document is not None and document.revision == revisions.get(path):
             middle = statistics.median(row["nanoseconds"])
             time = f"{middle / 1e3:.1f} us" if middle < 1e6 else f"{middle / 1e6:.2f} ms"
-            words = f"measured: {time} on {device}, {row['count']} a run"
+            words = (f"measured: {time} on {device}, {row['count']} a run", *_takes(str(row["operation"]), kernels))
             found.setdefault(path, []).append(_Time(_line_of(document, row), str(row["operation"]), words))
     for path in [p for p in ls.on_save.times if p == str(program) or Path(p).is_relative_to(folder)]:
         del ls.on_save.times[path]
@@ -118,12 +119,39 @@ def measured(ls: StitchServer, document: Document, at: int, kernel: str) -> tupl
     if known is None or edits is None:
         return ()
     view = View(document, FileFacts(document.path), edits, ls.documents.encoding, ls.documents.snapshot)
-    here = []
+    here: list[str] = []
     for time in known[1]:
         span = view.span(time.place)
         if span is not None and span[0] <= at <= span[1] and _bare(time.operation) == _bare(kernel):
-            here.append(time.words)
+            here += time.words
     return tuple(here)
+
+
+def _takes(operation: str, kernels: Any) -> tuple[str, ...]:
+    """What the kernel of a launch takes, as it was built; nothing when it is not known which of several it was."""
+    exact = [k for k in kernels if _without_parameters(k["name"]) == operation]
+    found = exact or [
+        k for k in kernels if _bare(operation) and _bare(_without_parameters(k["name"])) == _bare(operation)
+    ]
+    if len(found) != 1:
+        return ()
+    parts = [f"{found[0]['registers']} registers a thread"]
+    if found[0]["shared"]:
+        parts.append(f"{found[0]['shared']} bytes of static shared memory a block")
+    if found[0]["spilled"]:
+        parts.append(f"{found[0]['spilled']} bytes spilled")
+    return (f"built: {', '.join(parts)}",)
+
+
+def _without_parameters(name: str) -> str:
+    """`scale<float>` of `void scale<float>(float*, int)`."""
+    depth, cut = 0, len(name)
+    for at, sign in enumerate(name):
+        depth += (sign == "<") - (sign == ">")
+        if sign == "(" and depth == 0 and not name.startswith("(anonymous namespace)", at):
+            cut = at
+            break
+    return name[:cut].removeprefix("void ")
 
 
 def _bare(operation: str) -> str:

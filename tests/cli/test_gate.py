@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from stitchcuda.gpu_validate.building.model import BuildFailed, Built, Diagnostic
+from stitchcuda.gpu_validate.building.model import BuildFailed, Built, Diagnostic, Resources
 from stitchcuda.gpu_validate.hub import Tools
 from stitchcuda.gpu_validate.processes import Ended
 from stitchcuda.gpu_validate.real_tools import real_tools
@@ -39,7 +39,8 @@ class Machine:
     def build(self, version: Any) -> Built | BuildFailed:
         self.tree.mkdir(exist_ok=True)
         (self.tree / "main.cu").write_bytes(version.read("main.cu"))
-        return self.failed or Built("b", self.tree, ("main",), 0.0, place=self.place)
+        takes = {"k(float*)": Resources(40, 0, 1024, None, "code")}
+        return self.failed or Built("b", self.tree, ("main",), 0.0, place=self.place, resources=takes)
 
     @contextmanager
     def placed(self, built: Built) -> Iterator[Path]:
@@ -127,6 +128,8 @@ def test_the_page_names_the_fields(machine: Machine, capsys: pytest.CaptureFixtu
     run(machine, "--format", "json", "--baseline", "times.json", "--update-baseline")
     shown = printed(capsys)
     assert set(shown) == value and set(shown["sites"][0]) == site
+    taken = {"name": "k(float*)", "registers": 40, "shared": 1024, "stack": 0, "spilled": None}
+    assert shown["kernels"] == [taken] and "`spilled`" in tables[0]
     assert set(json.loads(Path("times.json").read_bytes())) == {"schema", "device", "sites"}
 
 

@@ -169,13 +169,20 @@ async def test_what_was_measured_on_save_is_told_and_goes_with_its_line(desk: De
     text = "__global__ void step() {}\nint main() {\n    step<<<1, 2>>>();\n    return 0;\n}\n"
     (desk.program / "main.cu").write_text(text, encoding="utf-8")
     site = {"path": "main.cu", "function": "main", "operation": "step", "line": 3, "count": 48, "nanoseconds": [7250]}
-    desk.answer({"schema": 1, "state": "ok", "findings": [], "sites": [site], "device": "NVIDIA H200"})
+    kernels = [
+        {"name": "step()", "registers": 18, "shared": 4096, "stack": 0, "spilled": 8},
+        {"name": "step2()", "registers": 255, "shared": 0, "stack": 0, "spilled": None},
+    ]
+    answer = {"schema": 1, "state": "ok", "findings": [], "sites": [site], "device": "NVIDIA H200"}
+    desk.answer({**answer, "kernels": kernels})
     async with at(desk, validateOnSave=True) as editor:
         editor.replace(desk.uri, text)
         save(editor, desk.uri)
         for job in jobs(await editor.command("stitchcuda.status")):
             await job_ended(editor, job["id"])
-        assert "measured: 7.2 us on NVIDIA H200, 48 a run" in await hover(editor, desk.uri, "<<<1")
+        told = await hover(editor, desk.uri, "<<<1")
+        assert "measured: 7.2 us on NVIDIA H200, 48 a run" in told
+        assert "built: 18 registers a thread, 4096 bytes of static shared memory a block, 8 bytes spilled" in told
         place = editor.find(desk.uri, "1, 2")
         editor.edit(desk.uri, t.Range(start=place, end=place), "4")
         for _ in range(200):
@@ -183,7 +190,7 @@ async def test_what_was_measured_on_save_is_told_and_goes_with_its_line(desk: De
             if told:  # the launch as it is now is known
                 break
             await asyncio.sleep(0.02)
-        assert "launch of `step`" in told and "measured" not in told
+        assert "launch of `step`" in told and "measured" not in told and "registers" not in told
 
 
 async def test_a_client_without_refresh_is_not_asked_to_refresh() -> None:
