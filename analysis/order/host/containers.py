@@ -129,10 +129,33 @@ class Containers(Operations):
                 state.clear_below(Place(obj))
                 self.set_count(state, obj, ZERO)
                 return Num(ZERO)
+            case "pop_front" | "erase" | "push_front" | "emplace_front" | "insert" | "emplace":
+                values = [self.evaluate(a, state) for a in args]
+                self._moved_up(state, obj, name, values)
+                return Unknown(self.fresh(name))
             case "pop_back":
                 self.set_count(state, obj, self.count_of(state, obj) - ONE)
                 return Num(ZERO)
         return None
+
+    def _moved_up(self, state: State, obj: int, name: str, values: list[Value]) -> None:
+        """The elements behind one that is taken out or put in have other indexes: known ones where one is taken out at a
+        known place, and otherwise nobody knows."""
+        first = values[0] if values else None
+        gone = 0 if name == "pop_front" else None
+        if name == "erase" and len(values) == 1 and isinstance(first, Pointer) and first.place == Place(obj):
+            gone = first.index.constant if first.index is not None else None
+        less = name in ("pop_front", "erase")
+        count = self.count_of(state, obj) - ONE if less else self.count_of(state, obj) + ONE
+        held = [(path, value) for path, value in state.below(Place(obj)) if path and path[0] != SIZE]
+        state.clear_below(Place(obj))
+        known = gone is not None and all(isinstance(p[0], Poly) and p[0].constant is not None for p, _ in held)
+        for path, value in held if known else ():
+            step = path[0]
+            at = step.constant if isinstance(step, Poly) else None
+            if at is not None and gone is not None and at != gone:
+                state.store(Place(obj, (number(at - 1 if at > gone else at), *path[1:])), value)
+        self.set_count(state, obj, count if known else symbol(self.fresh("count")))
 
     def _at(self, obj: int, index: Poly) -> Pointer:
         element = self.size(pointee_of_container(self.objects[obj].type))

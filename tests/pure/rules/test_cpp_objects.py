@@ -288,6 +288,14 @@ int main() {
     }
     for (auto t : s) cudaStreamSynchronize(t);
 }"""),
+    "an element that moves up": ("double-free", """
+void f() {
+    std::vector<float*> v;
+    for (int i = 0; i < 3; ++i) { float* p; cudaMalloc(&p, 64); v.push_back(p); }
+    cudaFree(v[2]);
+    v.erase(v.begin()); //-
+    cudaFree(v[1]);
+}"""),
     "counts in managed memory": ("host-read-before-sync", """
 int f(int* k) {
     int* bins;
@@ -509,6 +517,21 @@ void f() {
     Buffer b(std::move(a));
     Buffer c(std::move(b));
     put<<<1, 32, 0, 0>>>(c.p);
+}""",
+    "elements that move up": """
+#include <deque>
+void f() {
+    std::vector<float*> v;
+    std::deque<float*> q;
+    for (int i = 0; i < 3; ++i) { float* p; cudaMalloc(&p, 64); v.push_back(p); }
+    for (int i = 0; i < 2; ++i) { float* p; cudaMalloc(&p, 64); q.push_back(p); }
+    cudaFree(v[1]);
+    v.erase(v.begin() + 1);
+    cudaFree(v[1]);
+    cudaFree(v[0]);
+    cudaFree(q.front());
+    q.pop_front();
+    cudaFree(q.front());
 }""",
     "an optional that stays empty": """
 struct Event { cudaEvent_t e; Event() { cudaEventCreate(&e); } ~Event() { cudaEventDestroy(e); } };
