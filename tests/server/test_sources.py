@@ -87,11 +87,12 @@ def test_a_compile_database_in_a_build_folder_elsewhere(tmp_path: Path, place: s
     write(tmp_path, p__src__a_cu='#include "b.h"', p__deep__inc__b_h="")
     path, build = tmp_path / "p" / "src" / "a.cu", tmp_path / place
     build.mkdir(parents=True)
-    entry = {"directory": str(build), "file": str(path), "arguments": ["nvcc", "-I", "../p/deep/inc", "-c", "a.cu"]}
+    where = "../p/deep/inc"
     if place.startswith("p/"):
-        entry["arguments"][2] = "../deep/inc"
+        where = "../deep/inc"
     elif place.startswith("far"):
-        entry["arguments"][2] = "../../p/deep/inc"
+        where = "../../p/deep/inc"
+    entry = {"directory": str(build), "file": str(path), "arguments": ["nvcc", "-I", where, "-c", "a.cu"]}
     (build / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
     found = str(tmp_path / "p" / "deep" / "inc")
     if clangd:
