@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ MAX_BYTES = 2 * 1024 * 1024  # of the sources of one program
 MAX_LIBRARY = 512 * 1024  # of the sources taken in because their headers are included
 _MOST_MAINS = 8  # of programs that a file without a `main` is looked at for
 _MOST_ENTRIES = 20_000  # of folders that are looked through for sources
+_LOOK_SECONDS = 10.0
 _DEPENDENCIES = frozenset({"third_party", "external"})
 _ASIDE = frozenset({"check", "llm"})  # sections of stitchcuda.toml that say nothing about a program
 _MAIN = re.compile(rb"^[ \t]*(?:extern[ \t]+\"C\"[ \t]+)?(?:int|auto|signed|void)\s+main\s*\(", re.MULTILINE)
@@ -234,12 +236,18 @@ def _changed(path: str) -> tuple[int, int]:
 
 def _is_one_program(folder: str) -> bool:
     """Whether a folder that does not say how it is built can be taken for one program of several files: at most one `main`, and no
-    sources below, which would be of others."""
+    sources below, which would be of others. A cursor that moves asks again and again: what is below is looked at every few seconds."""
     flat = below(Place(folder, deep=False))
     if flat is None or len(flat) < 2 or sum(map(has_main, flat)) > 1:
         return False
-    everything = below(Place(folder))
-    return everything == flat and not any(says_how_to_build(os.path.join(folder, n)) for n in _folders_in(folder))
+    return not _holds_others(folder, tuple(flat), int(time.monotonic() / _LOOK_SECONDS))
+
+
+@lru_cache(maxsize=32)
+def _holds_others(folder: str, flat: tuple[str, ...], _time: int) -> bool:
+    return below(Place(folder)) != list(flat) or any(
+        says_how_to_build(os.path.join(folder, name)) for name in _folders_in(folder)
+    )
 
 
 def _folders_in(folder: str) -> list[str]:
