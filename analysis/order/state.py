@@ -9,7 +9,7 @@ from operator import is_not
 
 from stitchcuda.analysis.order import machine
 from stitchcuda.analysis.order.machine import OrderState
-from stitchcuda.analysis.order.symbolic import ONE, Poly, symbol
+from stitchcuda.analysis.order.symbolic import ONE, Covering, Poly, symbol
 from stitchcuda.analysis.order.timeline import Condition, Released
 from stitchcuda.analysis.order.values import (
     Either,
@@ -167,12 +167,14 @@ class State:
 
     def _from_bounds(self, low: Poly, exact: bool) -> bool | None:
         """Whether `low >= 0` (or `low == 0`) follows from one known bound."""
+        if not self.bounds:
+            return None
         if exact:  # only "not equal" is looked for: strictly above or below
-            above, below = low - ONE, -low - ONE
+            above, below = Covering(low - ONE), Covering(-low - ONE)
             return False if any(p.covers(b) for b in self.bounds for p in (above, below)) else None
-        against = -low - ONE
+        under, against = Covering(low), Covering(-low - ONE)
         for bound in self.bounds:
-            if low.covers(bound):
+            if under.covers(bound):
                 return True
             if against.covers(bound):
                 return False

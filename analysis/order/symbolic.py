@@ -118,6 +118,37 @@ class Poly:
         return "+".join(parts).replace("+-", "-")
 
 
+class Covering:
+    """A polynomial of which is asked again and again whether it `covers` another."""
+
+    def __init__(self, poly: Poly) -> None:
+        self._terms = dict(poly.terms)
+        # what only another with the same term can make up for
+        self._wanted = [mono for mono, coeff in poly.terms if coeff < 0 or _may_be_negative(mono)]
+
+    def covers(self, other: Poly) -> bool:
+        own = self._terms
+        terms = other.terms
+        for mono, coeff in terms:
+            left = own.get(mono, 0) - coeff
+            if left < 0 or (left and _may_be_negative(mono)):
+                return False
+        for mono in self._wanted:
+            for known, _ in terms:
+                if known == mono:
+                    break
+            else:
+                return False
+        return True
+
+
+def _may_be_negative(mono: Monomial) -> bool:
+    for name in mono:
+        if name[:1] == "-":
+            return True
+    return False
+
+
 MAX_TERMS = 24
 MAX_DEGREE = 6
 

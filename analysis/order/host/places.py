@@ -60,6 +60,7 @@ class Places(Clocks):
     def __init__(self, program: Program, options: Options) -> None:
         super().__init__(program, options)
         self.names = Names.of(program)
+        self._record_sizes: dict[tuple[str, int], tuple[ir.Record, Poly]] = {}
 
     def evaluate(self, expr: Expr, state: State) -> Value:
         raise NotImplementedError
@@ -82,6 +83,18 @@ class Places(Clocks):
         record = self.names.record(resolved)
         if record is None or not record.fields:
             return None
+        if self.frames and self.frames[-1].types:
+            return self._size_of_record(record, depth)
+        known = self._record_sizes.get((record.name, depth))
+        if known is None or known[0] is not record:
+            size = self._size_of_record(record, depth)
+            literal = all(isinstance(d, ir.Const | None) for f in record.fields for d in f.type.dims)
+            if not literal:
+                return size
+            known = self._record_sizes[record.name, depth] = (record, size)
+        return known[1]
+
+    def _size_of_record(self, record: ir.Record, depth: int) -> Poly:
         total = ZERO
         for declaration in record.fields:
             one = self.size(declaration.type, depth + 1)

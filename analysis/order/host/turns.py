@@ -49,13 +49,19 @@ def _slots(program: Program, size: Expr) -> int:
 
 def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[tuple[int, Path], Value]:
     """What the variables and members of these names hold, as far as it can be compared."""
-    return {
-        (number, path): value
-        for number, entries in state.memory.items()
-        for path, value in entries.items()
-        if (objects[number].name in names or any(step in names for step in path if isinstance(step, str)))
-        and (is_handle(value) or (isinstance(value, Num) and value.value.constant is not None))
-    }
+    found: dict[tuple[int, Path], Value] = {}
+    for number, entries in state.memory.items():
+        whole = objects[number].name in names
+        for path, value in entries.items():
+            if not whole:
+                for step in path:
+                    if type(step) is str and step in names:
+                        break
+                else:
+                    continue
+            if is_handle(value) or (isinstance(value, Num) and value.value.constant is not None):
+                found[number, path] = value
+    return found
 
 
 def settle(state: State, heads: Sequence[Mapping[tuple[int, Path], Value]], trip: int | None) -> None:
