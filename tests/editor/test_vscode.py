@@ -180,12 +180,10 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
         job = window.run("job", command="stitchcuda.stitch", given=[_opened(window, main)], wait=False)
         window.do("wait", selector=".bulk-edit-panel .monaco-list-row", text="cudaDeviceSynchronize")
         window.picture("refactor-preview")
-        began = time.monotonic()
         assert _texts(window, program)["main.cu"] == {"text": small_program.MAIN, "dirty": False}
-        while window.do("count", selector=UNTICKED):
+        while left := window.do("count", selector=UNTICKED):
             window.do("click", selector=UNTICKED)
-            time.sleep(0.3)  # the panel draws the tick a little later; another click would take it away
-            assert time.monotonic() - began < 20
+            _ticked(window, left)  # before that another click would take the tick away
         window.do("click", selector=".bulk-edit-panel .monaco-button", text="Apply")
         assert window.run("job", job=job["id"])["state"] == "done"
         assert "cudaDeviceSynchronize" not in _texts(window, program)["main.cu"]["text"]
@@ -401,6 +399,11 @@ def _written(window: Window, name: str, text: str) -> Path:
     file = window.folder / name
     file.write_text(text, encoding="utf-8")
     return file
+
+
+def _ticked(window: Window, left: int) -> None:
+    """Waits until the panel shows a tick more."""
+    wait_for("a tick", lambda: window.do("count", selector=UNTICKED) < left)
 
 
 def _started_after(serving: Serving, count: int) -> int:
