@@ -15,6 +15,7 @@ FLOOR_OPS = 200
 OPS_PER_BYTE = 0.012  # 90 of 100 stay below 0.018
 SHOWN = 1.0  # strain above which inner loops are not shown again
 CUT = 4.0  # strain at which an entry is cut
+CUT_WITHOUT_WORK = 0.5  # the same for an entry from which no device work can be reached
 
 
 @dataclass(slots=True)
@@ -25,11 +26,12 @@ class Effort:
     steps: int = 0  # evaluated nodes
     text: int = 0  # bytes of the functions that were entered
     most: int = 0  # steps after which it is cut
+    cut: float = CUT
 
     def grow(self, text: int) -> None:
         """A function is entered for the first time."""
         self.text += text
-        self.most = min(self.bound, int(CUT * (FLOOR_STEPS + STEPS_PER_BYTE * self.text)))
+        self.most = min(self.bound, int(self.cut * (FLOOR_STEPS + STEPS_PER_BYTE * self.text)))
 
     def strain(self, ops: int) -> float:
         """How much was taken of what the text is worth: 1 and above is too much."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 
+from stitchcuda.analysis.order.effort import CUT_WITHOUT_WORK
 from stitchcuda.analysis.order.host.global_objects import GlobalObjects
 from stitchcuda.analysis.order.recorder import Frame, Options, OutOfEffort
 from stitchcuda.analysis.order.state import State
@@ -44,6 +45,9 @@ class Executor(GlobalObjects):
         function = self.program.functions[entry]
         frame = Frame(function, (), [{}])
         self.frames = [frame]
+        idle = function.language != "python" and entry not in self.program.reaches_cuda
+        if idle:
+            self.effort.cut = CUT_WITHOUT_WORK
         self.runs(function)
         state = State()
         try:
@@ -69,8 +73,10 @@ class Executor(GlobalObjects):
                     if self.options.observed is not None:
                         self.emit_host(end, ApiKind.NEUTRAL, END, function.name_span)
         except (OutOfEffort, RecursionError) as stop:
-            what = str(stop) if isinstance(stop, OutOfEffort) else "nesting too deep"
-            self.cuts.append(Cut(Site(entry, function.path, function.name_span), f"analysis stopped early: {what}"))
+            what = f"analysis stopped early: {stop if isinstance(stop, OutOfEffort) else 'nesting too deep'}"
+            if idle and not self.ops and isinstance(stop, OutOfEffort):
+                what = "no device work is reached from here: not followed further"
+            self.cuts.append(Cut(Site(entry, function.path, function.name_span), what))
         return self.timeline(entry)
 
 

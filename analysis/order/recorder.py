@@ -388,6 +388,9 @@ class Recorder:
         op = len(self.ops)
         if op >= self.options.max_ops:
             raise OutOfEffort(f"more than {self.options.max_ops} operations")
+        if self.effort.cut != CUT:  # there is device work after all
+            self.effort.cut = CUT
+            self.effort.grow(0)
         if self.strain > CUT:
             raise OutOfEffort(f"more than {op} operations")
         frame = self.frame

@@ -7,6 +7,7 @@ negation of something unknown); a comparison that this does not settle is `None`
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -58,7 +59,7 @@ class Poly:
                 mono = tuple(sorted(m1 + m2))
                 out[mono] = out.get(mono, 0) + c1 * c2
         if len(out) > MAX_TERMS or any(len(m) > MAX_DEGREE for m in out):
-            return symbol(f"({self}*{other})")
+            return symbol(_short(f"({self}*{other})"))
         return _make(out)
 
     @property
@@ -147,6 +148,11 @@ def _may_be_negative(mono: Monomial) -> bool:
         if name[:1] == "-":
             return True
     return False
+
+
+def _short(name: str) -> str:
+    """The name, or what stands for one that is very long: names hold the names of what they are made of."""
+    return name if len(name) <= 200 else f"({hashlib.blake2b(name.encode(), digest_size=12).hexdigest()})"
 
 
 MAX_TERMS = 24
