@@ -19,6 +19,7 @@ from tests.server.test_session import RACE
 
 TOAST = ".notification-toast"
 STATUS = '[id$="stitchcuda.status"]'
+WALKTHROUGH = ["stitchcuda.stitchcuda#start"]
 STEP = ".gettingStartedContainer button.getting-started-step"
 MODAL = ".monaco-dialog-box .monaco-button"
 
@@ -103,8 +104,7 @@ def test_the_server_is_installed_from_the_extension_after_agreement(vscode: Code
         window.do("wait", selector=STATUS, text="not installed")
         window.do("wait", selector=TOAST, text="the language server is not installed")
         window.picture("not-installed")
-        walkthrough = {"command": "workbench.action.openWalkthrough", "given": ["stitchcuda.stitchcuda#start"]}
-        window.run("command", **walkthrough)
+        window.run("command", command="workbench.action.openWalkthrough", given=WALKTHROUGH)
         window.do("wait", selector=f"{STEP}[aria-checked=false]", text="Install the language server")
         window.picture("walkthrough-first")
         window.do("wait", selector=STATUS, text="not installed")
@@ -125,5 +125,5 @@ def test_the_server_is_installed_from_the_extension_after_agreement(vscode: Code
         window.do("wait", selector=TOAST, text="the server is installed")
         window.run("codes", file=str(race), codes=["stream-race-raw"])
         window.picture("installed")
-        window.run("command", **walkthrough)
+        window.run("command", command="workbench.action.openWalkthrough", given=WALKTHROUGH)
         window.do("wait", selector=f"{STEP}[aria-checked=true]", text="The language server runs")
