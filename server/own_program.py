@@ -18,8 +18,8 @@ def mains_of(analysis: Analysis) -> tuple[str, ...]:
 
 def _starts(analysis: Analysis) -> list[str]:
     """For each Timeline the file of its `main`, "" when it begins elsewhere or does nothing with the device."""
-    entries = ((t, analysis.program.functions[t.entry]) for t in analysis.timelines)
-    return [entry.path if entry.name == "main" and t.ops else "" for t, entry in entries]
+    entries = ((t, analysis.program.functions.get(t.entry)) for t in analysis.timelines)
+    return [entry.path if entry is not None and entry.name == "main" and t.ops else "" for t, entry in entries]
 
 
 def own_program(analysis: Analysis, path: str) -> tuple[Analysis, str]:

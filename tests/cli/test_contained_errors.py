@@ -15,14 +15,14 @@ def test_a_contained_error_is_exit_2(
 ) -> None:
     (tmp_path / "good.cu").write_text("int main() { float* p; cudaMalloc(&p, 4); cudaFree(p); }\n")
     (tmp_path / "bad.cu").write_text("void other() { cudaDeviceSynchronize(); }\n")
-    lower = cuda.lower_module
+    lowering = cuda.ModuleLowering
 
     def failing(path: str, text: bytes, **given: object) -> object:
         if path.endswith("bad.cu"):
             raise ZeroDivisionError
-        return lower(path, text, **given)  # type: ignore[arg-type]
+        return lowering(path, text, **given)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(cuda, "lower_module", failing)
+    monkeypatch.setattr(cuda, "ModuleLowering", failing)
     assert main(["check", str(tmp_path), "--format", "json"]) == 2
     report = json.loads(capsys.readouterr().out)
     assert [p["what"].split(":")[0] for p in report["problems"]] == ["internal error"]
