@@ -16,7 +16,12 @@ def meets_what_is_unseen(
     """`op` is such a call that is given the start of a buffer, all of which `other` writes or releases: whatever part is
     used is part of that. Where it would write as well as read, the read is what is told. Of a traced run nothing is guessed: there,
     code is missing because the program's text was not given."""
-    if timeline.source != "static" or not is_unseen(program, op) or access.certainty is not Certainty.MAY or access.one_of:
+    if (
+        timeline.source != "static"
+        or not is_unseen(program, op)
+        or access.certainty is not Certainty.MAY
+        or access.one_of
+    ):
         return False
     if clash.mode is not Mode.WRITE or clash.certainty is not Certainty.MUST or clash.one_of or access.range.member:
         return False
