@@ -220,7 +220,6 @@ class Library(Torch, ABC):
             return self.opaque(node, name, [self.consume(a) for a in args])
         return self._unknown(node, Name(self.span(node), name), positional, named)
 
-
     def _thread(self, node: Node, named: dict[str, Node]) -> Expr:
         """A thread as C++ has it, which runs from here on; `start()` follows in practice."""
         args = named.get("args")
