@@ -48,5 +48,7 @@ def _remembered(branch: ir.If, loops: list[Span]) -> bool:
     if any(start <= branch.span[0] < end for start, end in loops):
         return True
     sides = [branch.then] if branch.otherwise is None else [branch.then, branch.otherwise]
-    leaves = ir.Return | ir.Break | ir.Continue | ir.Goto | ir.Assign | ir.Throw
-    return any(isinstance(n, leaves) for side in sides for n in ir.walk(side))
+    return any(isinstance(n, _LEAVES) for side in sides for n in ir.walk(side))
+
+
+_LEAVES = (ir.Return, ir.Break, ir.Continue, ir.Goto, ir.Assign, ir.Throw)
