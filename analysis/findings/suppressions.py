@@ -85,8 +85,8 @@ class _Lines:
     def next_code(self, number: int) -> list[int]:
         """The next line that is no comment, if any; a blank line ends the search."""
         for later in range(number, len(self.starts)):
-            span = slice(self.starts[later], self.ends[later])
-            if self.code[span].strip() or not self.text[span].strip():
+            start, end = self.starts[later], self.ends[later]
+            if self.code[start:end].strip() or not self.text[start:end].strip():
                 return [later]
         return []
 
