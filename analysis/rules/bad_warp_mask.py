@@ -214,7 +214,10 @@ def _level(conditions: Conditions, traces: KernelTraces, guard: Guard) -> Confid
         return None
     # `for (i = threadIdx.x; i < n; i += blockDim.x)` is written for an `n` that is a multiple of the warp size
     sized = any(
-        (guard.margin.symbols & numbers.keys() or all(s.startswith(_PLACES) for s in guard.margin.symbols))
+        (
+            not numbers.keys().isdisjoint(guard.margin.symbols)
+            or all(s.startswith(_PLACES) for s in guard.margin.symbols)
+        )
         and not _whole_warps(guard.margin, numbers)
         for numbers in cases
     )
