@@ -9,6 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from stitchcuda.agent.model.probing import endpoint_capability
+from stitchcuda.analysis.order import execute
 from stitchcuda.gpu_validate.capabilities import Capability, probe
 from stitchcuda.server.cli.dispatch import version
 
@@ -33,14 +34,20 @@ def run(arguments: argparse.Namespace) -> int:
             "stitchcuda": version(),
             "python": platform.python_version(),
             "platform": system,
+            "analysis": analysis(),
             "capabilities": [asdict(capability) for capability in capabilities],
         }
         print(json.dumps(report, indent=2))
     else:
-        print(f"stitchcuda {version()}, Python {platform.python_version()}, {system}\n")
+        print(f"stitchcuda {version()}, Python {platform.python_version()}, {system}, analysis {analysis()}\n")
         print("\n".join(line for capability in capabilities for line in _lines(capability)))
         print(f"\n{NOT_NEEDED}")
     return 0
+
+
+def analysis() -> str:
+    """What runs: `compiled` code (docs/adr/0010) or the `interpreted` modules."""
+    return "interpreted" if (execute.__file__ or "").endswith(".py") else "compiled"
 
 
 def _with_endpoint(capabilities: tuple[Capability, ...]) -> tuple[Capability, ...]:

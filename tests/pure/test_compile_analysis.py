@@ -1,0 +1,105 @@
+"""What is compiled in place of a module says the same as the module (scripts/compile_analysis.py); here without compiling it."""
+
+from __future__ import annotations
+
+import importlib.util
+import pickle
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from scripts.compile_analysis import modules, written_out
+
+ROOT = Path(__file__).parents[2]
+TEXT = """\
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import count
+
+NAMES = {"a": 1}
+SEEN: list[int] = []
+
+
+@dataclass(slots=True)
+class Point:
+    x: int
+    tags: list[str] = field(default_factory=list)
+    born: int = field(default_factory=count().__next__, compare=False)
+    size: int = field(init=False, default=3)
+
+    def fail(self) -> None:
+        raise ValueError(self.x)
+
+
+@dataclass(frozen=False, slots=True)
+class Span:
+    start: int
+    end: int = 7
+
+    def known(self, names: tuple[str, ...]) -> bool:
+        return isinstance(self.start, int | str) and "a" in (*names, "b")
+
+
+class Holder:
+    @cached_property
+    def memo(self) -> dict[str, int]:
+        SEEN.append(1)
+        return {}
+"""
+
+
+def loaded(text: str, name: str, folder: Path) -> ModuleType:
+    path = folder / f"{name}.py"
+    path.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(params=("as it is", "written out"))
+def module(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ModuleType]:
+    text = TEXT if request.param == "as it is" else written_out(TEXT)[0]
+    yield loaded(text, "compiled_example", tmp_path)
+    del sys.modules["compiled_example"]
+
+
+def test_dataclasses_do_what_they_did(module: ModuleType) -> None:
+    one, other = module.Point(1), module.Point(1)
+    assert one == other and one.tags is not other.tags and (one.size, one.tags) == (3, [])
+    assert (one.born, other.born) == (0, 1), "made anew for each"
+    assert one != module.Point(1, ["t"]) and one != (1, [])
+    span = module.Span(2)
+    assert (span.start, span.end) == (2, 7) and replace(span, end=9) == module.Span(2, 9)
+    assert pickle.loads(pickle.dumps(span)) == span and repr(span) == "Span(start=2, end=7)"
+    assert span.known(("a",)) and not span.known(())
+
+
+def test_cached_properties_are_made_once(module: ModuleType) -> None:
+    holder = module.Holder()
+    assert holder.memo is holder.memo and holder.memo is not module.Holder().memo
+    assert module.SEEN == [1, 1]
+
+
+def test_lines_are_those_of_the_original() -> None:
+    text, numbers = written_out(TEXT)
+    made, lines = text.split("\n"), TEXT.split("\n")
+    assert len(made) == len(numbers) > len(lines) and numbers == sorted(numbers)
+    assert lines[numbers[made.index("        raise ValueError(self.x)")] - 1] == "        raise ValueError(self.x)"
+
+
+def test_every_compiled_module_can_be_written_out() -> None:
+    package = ROOT / "analysis"
+    found = modules(package)
+    assert {m.parts[0] for m in found} >= {"kernel", "order", "program", "rules"} and not [
+        m for m in found if m.stem == "__init__"
+    ]
+    for each in found:
+        compile(written_out((package / each).read_text(encoding="utf-8"))[0], str(each), "exec")
