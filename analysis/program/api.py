@@ -24,7 +24,7 @@ stream), "destroys" (ends the graph or executable graph it is given), "staged" (
 "resource" (hands out memory that exists already), "function" (hands out a kernel), "interop" (work shared with another
 API), "awaits" (the stream waits for what is done elsewhere),
 "barrier" (ordered with all work of the devices that take part), "stream-memory" (writes to, or waits for, a flag in memory),
-"capture-status" (asks whether the stream is captured), "capture-mode" (exchanges what the thread may do meanwhile), and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
+"capture-status" (asks whether the stream is captured), "capture-mode" (exchanges what the thread may do meanwhile), "says-done" (a query that answers true or false, not a status), and the copy direction when the name says it: "h2d", "d2h", "d2d", "h2h".
 """
 
 from __future__ import annotations

@@ -16,15 +16,23 @@ def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
         case ir.Cast(operand=operand):
             return decisive_query(operand)
         case ir.Api(kind=ApiKind.QUERY):
-            return condition, False  # a status is true when it is not success
+            return condition, _says_done(condition)  # a status is true when it is not success
         case ir.Binary(op="==" | "!=" as op, left=left, right=right):
             for query, other in ((left, right), (right, left)):
                 if isinstance(query, ir.Api) and query.kind is ApiKind.QUERY:
+                    if _says_done(query):
+                        answer = other.value if isinstance(other, ir.Const) else None
+                        return (query, bool(answer) == (op == "==")) if answer in (0, 1) else None
                     name = other.name if isinstance(other, ir.Name) else ""
                     success = name in ("cudaSuccess", "CUDA_SUCCESS") or other == ir.Const(other.span, 0)
                     if success or name in ("cudaErrorNotReady", "CUDA_ERROR_NOT_READY"):
                         return query, success == (op == "==")
     return None
+
+
+def _says_done(query: ir.Api) -> bool:
+    """Python's queries answer whether the work is done."""
+    return "says-done" in query.flags
 
 
 def understood_queries(function: ir.Function) -> frozenset[Span]:

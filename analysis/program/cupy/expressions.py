@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 
 from stitchcuda.analysis.program.cupy import table
 from stitchcuda.analysis.program.cupy.kinds import MEMORY, Kind
-from stitchcuda.analysis.program.cupy.lowering import RETURNS, Lowering
+from stitchcuda.analysis.program.cupy.lowering import RETURNS, SAYS_DONE, Lowering
 from stitchcuda.analysis.program.ir import (
     ApiKind,
     Assign,
@@ -191,7 +191,8 @@ class Expressions(Lowering, ABC):
         if kind.what in ("stream", "event") and name == "ptr":
             return self.expr(base)
         if kind.what in ("stream", "event") and name == "done":
-            return self.api(node, f"cupy.cuda.{kind.what.title()}.done", ApiKind.QUERY, [(kind.what, self.expr(base))])
+            of = [(kind.what, self.expr(base))]
+            return self.api(node, f"cupy.cuda.{kind.what.title()}.done", ApiKind.QUERY, of, SAYS_DONE)
         if self.self_name and base.type == "identifier" and text_of(base) == self.self_name:
             return self.member(node, self.this(base), name)
         if kind.what == "instance":

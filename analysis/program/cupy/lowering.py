@@ -28,6 +28,7 @@ from tree_sitter import Node
 ELEMENT_TYPES = {"stream": TypeRef("cudaStream_t"), "event": TypeRef("cudaEvent_t")}
 STATIC = frozenset({"kernel", "module", "snippet", "source"})  # kinds that are resolved here and have no variable
 RETURNS = frozenset({"returns"})
+SAYS_DONE = frozenset({"says-done"})
 
 
 def type_of(kind: Kind) -> TypeRef:

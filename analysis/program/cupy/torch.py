@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from stitchcuda.analysis.program.cupy import torch_table
 from stitchcuda.analysis.program.cupy.kernels import Kernels
 from stitchcuda.analysis.program.cupy.kinds import MEMORY, Kind, arguments_of
-from stitchcuda.analysis.program.cupy.lowering import ELEMENT_TYPES, RETURNS
+from stitchcuda.analysis.program.cupy.lowering import ELEMENT_TYPES, RETURNS, SAYS_DONE
 from stitchcuda.analysis.program.cupy.torch_kinds import CUDA, in_place, on_cuda
 from stitchcuda.analysis.program.ir import ApiKind, Assign, Const, Evaluate, Expr, Member, Name, New, Stmt, TypeRef
 from stitchcuda.analysis.syntax.python import text_of
@@ -115,7 +115,7 @@ class Torch(Kernels, ABC):
             wait = self.api(node, display, ApiKind.EVENT_WAIT, [("stream", stream), ("event", made)], ASYNC)
             return self.sequence(node, [Assign(span, made, create), record, wait])
         if name == "query":
-            return self.api(node, display, ApiKind.QUERY, [("stream", stream)])
+            return self.api(node, display, ApiKind.QUERY, [("stream", stream)], SAYS_DONE)
         return None
 
     def _torch_event_method(self, node: Node, event: Expr, name: str, args: list[Node]) -> Expr | None:
@@ -127,7 +127,7 @@ class Torch(Kernels, ABC):
             roles: list[tuple[str, Expr | None]] = [("event", event), ("end_event", self.expr(args[0]))]
             return self.api(node, display, ApiKind.ELAPSED_TIME, roles, RETURNS)
         if name == "query":
-            return self.api(node, display, ApiKind.QUERY, [("event", event)])
+            return self.api(node, display, ApiKind.QUERY, [("event", event)], SAYS_DONE)
         return None
 
     def _torch_tensor_method(
