@@ -111,7 +111,9 @@ class Deleters(HostCalls):
         if name == "reset":
             type = self.names.resolve(self.bound_type(self.type_of(place)))
             if type is not None and plain(type.name) in SMART_POINTERS and len(type.args) > 1 and not type.pointer:
-                self.run_deleter(place, type.args[1], state, self.reset_at, True)
+                mine = not place.path and place.object in self.frame.own
+                whatever = mine and self.stays(self.objects[place.object].name, self.frame.function)
+                self.run_deleter(place, type.args[1], state, self.reset_at, whatever)
         return super().smart_pointer_method(state, place, name, args)
 
     reset_at: Span = (0, 0)  # the call of a smart pointer's method that runs
@@ -123,6 +125,8 @@ class Deleters(HostCalls):
         if known is None:
             looked: set[int] = set()
             nodes = list(ir.walk(function.body)) if function.body is not None else []
+            for _, given in function.initializers:
+                nodes += ir.walk(given)
             for node in nodes:
                 if isinstance(node, ir.Member):
                     looked.add(id(node.base))

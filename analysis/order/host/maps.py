@@ -17,6 +17,7 @@ from stitchcuda.analysis.order.values import (
     Pointer,
     Reference,
     Step,
+    Struct,
     Text,
     Unknown,
     Value,
@@ -78,8 +79,7 @@ class Maps(Containers):
                 step = self._key(instance, args, state)
                 return Num(ONE) if self._holds(state, obj, step) else Unknown(self.fresh(name))
             case "emplace" | "try_emplace" | "insert" | "insert_or_assign" | "emplace_hint":
-                self._put(instance, args, state, span)
-                return Unknown(self.fresh(name))
+                return self._put(instance, name, args, state, span)
             case "erase":
                 step = self._key(instance, args, state)
                 state.clear_below(Place(obj, (step,)))
@@ -98,7 +98,7 @@ class Maps(Containers):
             super().fill_container(state, instance, args, span)
             return
         for item in args[0].items:
-            self._put(instance, (item,), state, span)
+            self._put(instance, "insert", (item,), state, span)
 
     def _holds(self, state: State, obj: int, step: Step) -> bool:
         known = isinstance(step, str) or step.constant is not None
@@ -108,23 +108,63 @@ class Maps(Containers):
         at: Value = self.evaluate(args[0], state) if args else Unknown(self.fresh("key"))
         return self.step_to(instance, at)
 
-    def _put(self, instance: Instance, args: tuple[Expr, ...], state: State, span: Span) -> None:
-        """`emplace(key, ...)`, `insert({key, value})`."""
+    def _put(self, instance: Instance, name: str, args: tuple[Expr, ...], state: State, span: Span) -> Value:
+        """`emplace(key, ...)`, `insert({key, value})`: what is held already stays, but for `insert_or_assign`."""
+        obj = instance.object
+        if name == "emplace_hint":
+            args = args[1:]
         if len(args) == 1 and isinstance(args[0], ir.InitList):
             args = args[0].items
-        element = pointee_of_container(self.objects[instance.object].type)
+        element = pointee_of_container(self.objects[obj].type)
+        pair = None
         if len(args) == 1:
             pair = self.place_of_value(self.evaluate(args[0], state))
-            if pair is not None:
-                step = self.step_to(instance, self.load(state, pair.field("first")))
-                value = self.load(state, pair.field("second"))
-                self.store_value(state, Place(instance.object, (step,)), value, element)
-            return
-        step = self._key(instance, args, state)
-        place = Place(instance.object, (step,))
+            if pair is None:
+                return Unknown(self.fresh(name))
+            step = self.step_to(instance, self.load(state, pair.field("first")))
+        else:
+            step = self._key(instance, args, state)
+        place = Place(obj, (step,))
         record = self.names.record(self.names.resolve(element))
-        if record is not None and element is not None:
+        others = [] if name == "insert_or_assign" else self._held_where(state, obj, step)
+        kept = others == [step] and self._holds(state, obj, step)
+        if others:
+            for arg in args[1:]:
+                self.evaluate(arg, state)
+            if step not in others:
+                state.clear_below(place)
+                if record is None:
+                    state.store(place, Unknown(self.fresh(name)))
+        elif pair is not None:
+            self.store_value(state, place, self.load(state, pair.field("second")), element)
+        elif record is not None and element is not None:
             self.construct(place, element, args[1:], state, span)
-            return
-        for arg in args[1:2]:
-            self.store_value(state, place, self.evaluate(arg, state), element)
+        else:
+            for arg in args[1:2]:
+                self.store_value(state, place, self.evaluate(arg, state), element)
+        return self._put_at(state, obj, step, kept, span)
+
+    def _held_where(self, state: State, obj: int, step: Step) -> list[Step]:
+        """The keys that are held and that may be this one."""
+        held = dict.fromkeys(path[0] for path, _ in state.below(Place(obj)) if path and path[0] != SIZE)
+        return [key for key in held if _may_be(key, step)]
+
+    def _put_at(self, state: State, obj: int, step: Step, kept: bool, span: Span) -> Value:
+        """What `emplace` returns: an iterator to the entry, and whether it is new."""
+        identity = self.identity("placed", span)
+        result = self.object_for(identity, "placed", type=TypeRef("std::pair"), origin="temporary")
+        place = Place(result.id)
+        state.clear_below(place)
+        state.store(place.field("first"), Pointer(self.entry(state, obj, step)))
+        state.store(place.field("second"), Num(ZERO) if kept else Unknown(self.fresh("new")))
+        return Struct(place)
+
+
+def _may_be(a: Step, b: Step) -> bool:
+    """Whether two keys may be the same one."""
+    if isinstance(a, str) and isinstance(b, str):
+        return a == b
+    if isinstance(a, Poly) and isinstance(b, Poly):
+        return (a - b).constant in (None, 0)
+    known = a if isinstance(a, Poly) else b
+    return isinstance(known, Poly) and known.constant is None

@@ -1,0 +1,94 @@
+"""Smart pointers that were moved away, and maps that hold a key already: each program is wrong by one line, and right
+without it, or is right as it is."""
+
+from __future__ import annotations
+
+import pytest
+from stitchcuda.analysis.findings.finding import Confidence
+from stitchcuda.analysis.index import Index
+
+HEAD = """#include <cuda_runtime.h>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+__global__ void put(float* x) { x[threadIdx.x] = 1; }
+struct Free { void operator()(float* p) const { cudaFree(p); } };
+using Ptr = std::unique_ptr<float, Free>;
+Ptr make() { float* x; cudaMalloc(&x, 128); return Ptr(x); }
+struct Box { Ptr p; Box(Ptr q) : p(std::move(q)) {} void drop() { p.reset(); } };
+void keep(Ptr p, std::vector<Ptr>& v) { v.push_back(std::move(p)); }
+void drop(Ptr& p) { p.reset(); }
+"""
+
+MOVES = {
+    "into a new one": "Ptr q = std::move(p); p.reset(); put<<<1, 32>>>(q.get());",
+    "into one that is there": "Ptr q; q = std::move(p); p.reset(); put<<<1, 32>>>(q.get());",
+    "into a vector": "std::vector<Ptr> v; v.push_back(std::move(p)); p.reset(); put<<<1, 32>>>(v[0].get());",
+    "into a vector by a call": "std::vector<Ptr> v; keep(std::move(p), v); p.reset(); put<<<1, 32>>>(v[0].get());",
+    "into a member": "Box c(std::move(p)); p.reset(); put<<<1, 32>>>(c.p.get());",
+    "into a lambda": "auto f = [q = std::move(p)] { put<<<1, 32>>>(q.get()); }; p.reset(); f();",
+    "and another one in": "float* raw = p.get(); Ptr q = std::move(p); p.reset(make().release()); put<<<1, 32>>>(raw);",
+    "and reset by reference": "Ptr q = std::move(p); drop(p); put<<<1, 32>>>(q.get());",
+    "out of a member": "Box c(make()); Ptr q = std::move(c.p); c.drop(); put<<<1, 32>>>(q.get());",
+}
+
+# In a program `m` is a map of streams, and `a` and `b` are streams; what it launches on is `a` where it is right.
+KEYS = {
+    "emplace": ("m.emplace(0, a); m.insert_or_assign(0, b);", "m.emplace(0, a); m.emplace(0, b);"),
+    "insert": ("m.insert({0, b}); m.insert({0, a});", "m.insert({0, a}); m.insert({0, b});"),
+    "try_emplace": ("m[0] = b; m.try_emplace(0, a);", "m[0] = a; m.try_emplace(0, b);"),
+    "a hint": ("m[0] = b; m.emplace_hint(m.end(), 0, a);", "m[0] = a; m.emplace_hint(m.end(), 0, b);"),
+    "another key": ("m.emplace(0, b); m.emplace(1, a);", "m.emplace(0, a); m.emplace(1, b);"),
+    "written through": (
+        "m[0] = b; auto [it, in] = m.emplace(0, a);",
+        "m[0] = b; auto [it, in] = m.emplace(0, b); it->second = a;",
+    ),
+    "written through what is returned": ("m.emplace(0, a).first->second = b;", "m.emplace(0, b).first->second = a;"),
+    "where it is held already": (
+        "m[0] = a; auto [it, in] = m.emplace(0, b); if (!in) it->second = b;",
+        "m[0] = a; auto [it, in] = m.emplace(0, b); if (in) it->second = b;",
+    ),
+}
+
+
+def codes_in(text: str) -> set[str]:
+    """The findings of a program that say that it is wrong."""
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + text).encode())
+    shown = (f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE)
+    return {f.code for f in shown if f.group in ("correctness", "device")}
+
+
+@pytest.mark.parametrize("text", MOVES.values(), ids=MOVES)
+def test_what_was_moved_away_is_not_released(text: str) -> None:
+    assert codes_in(f"int main() {{ Ptr p = make(); {text} cudaDeviceSynchronize(); }}") == set()
+
+
+def test_what_stays_is_released() -> None:
+    text = (
+        "int main() { Ptr p = make(); float* raw = p.get(); p.reset(); put<<<1, 32>>>(raw); cudaDeviceSynchronize(); }"
+    )
+    assert codes_in(text) == {"use-after-free"}
+
+
+def with_map(lines: str, key: str = "0") -> str:
+    return f"""int main(int n, char** names) {{
+    float* d; cudaMalloc(&d, 128);
+    cudaStream_t a, b; cudaStreamCreate(&a); cudaStreamCreate(&b);
+    std::map<int, cudaStream_t> m; {lines}
+    put<<<1, 32, 0, m[{key}]>>>(d); put<<<1, 32, 0, a>>>(d);
+    cudaDeviceSynchronize(); cudaFree(d);
+}}"""
+
+
+@pytest.mark.parametrize(("wrong", "right"), KEYS.values(), ids=KEYS)
+def test_what_a_map_holds_already_stays(wrong: str, right: str) -> None:
+    assert codes_in(with_map(wrong)) == {"stream-race-waw"}
+    assert codes_in(with_map(right)) == set()
+
+
+def test_a_key_that_may_be_there_holds_what_is_not_known() -> None:
+    assert codes_in(with_map("m[0] = a; m.emplace(n, b);", "n")) == set()
+    assert codes_in(with_map("m.emplace(n, b);", "n")) == {"stream-race-waw"}
