@@ -14,7 +14,8 @@ from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Program, Site
-from stitchcuda.analysis.rules import KERNEL_RULES
+from stitchcuda.analysis.rules import COMMENT_RULES, KERNEL_RULES
+from stitchcuda.analysis.syntax.differences import Difference, differences
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
@@ -76,10 +77,11 @@ def unreached(program: Program, timelines: Iterable[Timeline]) -> set[str]:
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """The findings of the last complete analysis, and the digests of the functions they were about."""
+    """The findings of the last complete analysis, the digests of the functions they were about, and the texts they were found in."""
 
     findings: tuple[Finding, ...] = ()
     digests: Mapping[str, str] = field(default_factory=dict)
+    sources: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def for_good(
@@ -91,7 +93,8 @@ def for_good(
     said: Said,
 ) -> tuple[Finding, ...] | None:
     """What the entries and kernels looked at so far say of functions that are not open to others, and what was said before of those
-    that are. None while that cannot be put together: what was said of a function whose text is another one now has no place yet."""
+    that are. None while that cannot be put together: what was said of a function whose text is another one now has no place yet.
+    Comments are judged at the end: what was said of them stays with their text."""
 
     def is_open(finding: Finding) -> bool:
         return finding.site.function in (device_open if finding.code in _OF_KERNELS else host_open)
@@ -101,8 +104,20 @@ def for_good(
         return function is not None and function.digest == said.digests.get(uid)
 
     earlier = []
+    changes: dict[str, list[Difference]] = {}
     for finding in said.findings:
         uid = finding.site.function
+        if finding.code in _OF_COMMENTS:
+            path = finding.site.path
+            if path not in sources:
+                continue
+            if path not in changes:
+                changes[path] = differences(said.sources[path], sources[path])
+            moved = _moved(finding, changes[path])
+            if moved is None:
+                return None
+            earlier.append(moved)
+            continue
         if uid not in program.functions:
             if not uid:
                 return None  # of no function: nothing tells whether it still holds
@@ -124,6 +139,22 @@ def for_good(
 
 
 _OF_KERNELS = frozenset(rule.code for rule in KERNEL_RULES)
+_OF_COMMENTS = frozenset(rule.code for rule in COMMENT_RULES)
+
+
+def _moved(finding: Finding, changes: Sequence[Difference]) -> Finding | None:
+    """A finding about a comment where that stands in the new text; None when it is among what changed. In a text that changed the fix,
+    which may take the line along, is left to the end."""
+    if not changes:
+        return finding
+    start, end = finding.site.span
+    by = 0
+    for each in changes:
+        if each.start < end and start < each.end:
+            return None
+        if each.end <= start:
+            by += each.new_end - each.new_start - (each.end - each.start)
+    return replace(finding, site=replace(finding.site, span=(start + by, end + by)), fixes=())
 
 
 def _other_sites(finding: Finding) -> Iterator[Site]:

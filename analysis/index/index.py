@@ -136,7 +136,8 @@ class Index:
             self._by_name.setdefault(os.path.basename(path), []).append(path)
         sources = {path: file.source.text for path, file in self._files.items()}
         ahead = Seen()
-        if offer is not None and self._findings and not self._entries and not self._kernels:
+        is_new = not (self._entries or self._kernels or self._said.findings)
+        if offer is not None and self._findings and is_new:
             self._look_ahead(ahead, cancel, offer, first, sources)
         for path in self._files:
             if cancel is not None and cancel():
@@ -204,7 +205,7 @@ class Index:
         timelines = tuple(e.timeline for e in entries.values())
         found = [*(e.findings for e in entries.values()), *(k.findings for k in kernels.values())]
         findings = merge(found, program, sources, coverage(timelines, kernels, program, problems))
-        self._said = Said(findings, state.digests)
+        self._said = Said(findings, state.digests, sources)
         return Analysis(program, timelines, findings, tuple(dict.fromkeys(problems)), sources)
 
     def _look_ahead(

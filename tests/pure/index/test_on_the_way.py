@@ -213,6 +213,68 @@ def test_findings_of_what_was_not_looked_at_again_stay() -> None:
         assert told(known) == told(after), "moved with the text, none gone and none twice"
 
 
+COMMENTED = b"""
+__global__ void k(float *p) { p[threadIdx.x] = 1; }
+void one(float *p) { k<<<1, 1>>>(p); cudaDeviceSynchronize(); }
+// stitchcuda: ignore[leak] nothing leaks here
+void two(float *p) { k<<<1, 1>>>(p); cudaDeviceSynchronize(); }
+int last; // stitchcuda: ignore[no-such-code]
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"\n__global__", b"// more\nvoid zero(float *p) { k<<<1, 1>>>(p); }\n__global__"),
+        (b"nothing leaks here", b"nothing leaks"),
+        (b"int last;", b"int last, more;"),
+        (b"no-such-code]", b"no-such-code] but why"),
+    ],
+    ids=["above", "its reason", "its line", "behind it"],
+)
+def test_what_was_said_of_comments_stays_until_the_end(old: bytes, new: bytes) -> None:
+    index = Index(strict=True)
+    index.put("a.cu", COMMENTED)
+    before = index.analyse(None, Offers(), "a.cu")
+    of_comments = {rule.code for rule in COMMENT_RULES}
+    assert of_comments == {f.code for f in before.findings} & of_comments
+    index.put("a.cu", COMMENTED.replace(old, new, 1))
+    offers = Offers()
+    after = index.analyse(None, offers, "a.cu")
+    assert offers.taken and not offers.withheld
+
+    def shown(known: Analysis) -> set[object]:
+        return {(f.code, f.site, f.message) for f in known.findings if f.code in of_comments}
+
+    for known in offers.taken:
+        assert shown(known) == shown(after)
+        assert not any(f.fixes for f in known.findings if f.code in of_comments), "it may take more along by now"
+
+
+def test_a_comment_that_changed_is_waited_for() -> None:
+    index = Index(strict=True)
+    index.put("a.cu", COMMENTED)
+    index.analyse(None, Offers(), "a.cu")
+    index.put("a.cu", COMMENTED.replace(b"ignore[leak]", b"ignore[uninitialized-stream]", 1))
+    offers = Offers()
+    index.analyse(None, offers, "a.cu")
+    assert offers.withheld and not offers.taken
+
+
+def test_a_program_that_had_comments_alone_keeps_what_was_said_of_them() -> None:
+    comment = b"int last; // stitchcuda: ignore[no-such-code]\n"
+    index = Index(strict=True)
+    index.put("a.cu", comment)
+    before = index.analyse(None, Offers(), "a.cu")
+    assert before.findings
+    index.put("a.cu", HELPER % (b"one", b"") + comment)
+    offers = Offers()
+    index.analyse(None, offers, "a.cu")
+    assert offers.taken
+    for known in offers.taken:
+        assert {f.code for f in before.findings} <= {f.code for f in known.findings}
+
+
 def test_the_edited_function_comes_first() -> None:
     text = generated(600)
     index = Index(strict=True)
@@ -269,6 +331,7 @@ def test_random_edits(seed: int) -> None:
     index = Index(strict=True)
     index.put("a.cu", "\n".join(lines).encode())
     before = index.analyse(None, Offers(), "a.cu")
+    of_comments = {rule.code for rule in COMMENT_RULES}
     for _ in range(12):
         at = chance.randrange(len(lines))
         if chance.random() < 0.5:
@@ -281,10 +344,14 @@ def test_random_edits(seed: int) -> None:
         after = index.analyse(None, offers, "a.cu")
         assert told(after) == told(analysed({"a.cu": text}))
         said = {(f.code, f.site, f.message): f for f in before.findings}
+        held = said.keys() & {(f.code, f.site, f.message) for f in after.findings}
+        right: set[object] = set()
         for known in offers.taken:
+            assert right <= told(known), "it is taken back on the way"
             right = told(known) & told(after)
+            assert held <= {(f.code, f.site, f.message) for f in known.findings}, "it is taken back although it holds"
             for finding in known.findings:
-                if not told(known, (finding,)) <= right:
+                if finding.code not in of_comments and not told(known, (finding,)) <= right:
                     was = said[finding.code, finding.site, finding.message]
                     uid = was.site.function
                     assert before.program.functions[uid].digest == known.program.functions[uid].digest
