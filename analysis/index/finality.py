@@ -19,6 +19,8 @@ from stitchcuda.analysis.syntax.differences import Difference, differences
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _COMMENT = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
+# To its end, over line ends that are continued or in a comment.
+_DEFINE = re.compile(rb"#[ \t]*define\b(?:/\*.*?\*/|\\\r?\n|[^\n])*", re.DOTALL)
 
 
 def leads_to(program: Program, roots: Iterable[str]) -> frozenset[str]:
@@ -38,14 +40,15 @@ def leads_to(program: Program, roots: Iterable[str]) -> frozenset[str]:
 
 
 def words_between(text: bytes, spans: Iterable[tuple[int, int]]) -> set[bytes]:
-    """The words of a file outside of its functions and of comments. `spans` in order of their starts."""
-    found: set[bytes] = set()
+    """The words of a file outside of its functions and of comments; a macro defined in a function is outside of it, since it can be used
+    below. `spans` in order of their starts."""
+    outside = _DEFINE.findall(text)
     end = 0
     for start, stop in [*spans, (len(text), len(text))]:
         if start > end:
-            found.update(_WORD.findall(_COMMENT.sub(_without_comment, text[end:start])))
+            outside.append(text[end:start])
         end = max(end, stop)
-    return found
+    return {word for piece in outside for word in _WORD.findall(_COMMENT.sub(_without_comment, piece))}
 
 
 def _without_comment(match: re.Match[bytes]) -> bytes:

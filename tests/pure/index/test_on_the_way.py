@@ -170,6 +170,29 @@ def test_ways_to_a_function_without_its_name(how: bytes) -> None:
     assert not any(f.site.function.endswith("::helper") for known in parts for f in known.findings)
 
 
+@pytest.mark.parametrize(
+    "define",
+    [
+        b"#define DO helper(p, 0)\n",
+        b"  #  define DO do { \\\n    helper(p, 0); \\\n  } while (0)\n",
+        b"#define CALL(f) f(p, 0)\n#define DO CALL(helper)\n",
+        b"#define DO /* of this\n file */ helper(p, 0)\n",
+        b"#define DO helper(p, 0)\n#undef DO\n#define DO helper(p, 0)\n",
+    ],
+    ids=["plain", "continued", "nested", "comment", "twice"],
+)
+def test_a_macro_defined_in_a_function_is_used_below_it(define: bytes) -> None:
+    more = b"".join(MORE % k for k in range(40))
+    one = HELPER.replace(b"{\n  float *x;", b"{\n" + define + b"  float *x;") % (b"one", b"")
+    used = b"void user(float *p) { cudaStream_t q; cudaStreamCreate(&q); DO; }\n"
+    assert define in one
+    offers = hold({"a.cu": one + more + used}, "a.cu")
+    assert len(offers.taken) > 1
+    for known in offers.taken:
+        if "user" not in known.program.by_name:
+            assert not any(f.site.function.endswith("::helper") for f in known.findings)
+
+
 def test_a_rule_that_asks_the_whole_program_is_not_asked_about_a_part() -> None:
     wait = b"void waits(cudaStream_t s) { cudaEvent_t e; cudaEventCreate(&e); cudaStreamWaitEvent(s, e, 0); }\n"
     record = b"struct Timer { cudaEvent_t e; void start(cudaStream_t s) { cudaEventRecord(e, s); } };\n"
@@ -314,6 +337,8 @@ LINES = (
     "}",
     "  {",
     "#define MORE 1",
+    "#define DO helper(p, 0)",
+    "void user(float *p) { DO; }",
     "struct Other { int a; };",
     "__global__ void another(int *p) { p[threadIdx.x] = 1; __syncthreads(); }",
     "  x = y; // stitchcuda: ignore[leak]",
