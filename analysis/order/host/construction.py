@@ -36,6 +36,7 @@ from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 
 Outcome = tuple[State, Value]
 _PLAIN = frozenset(NUMBERS) | STREAM_TYPES | EVENT_TYPES
+_COPIED = "#copied"  # the name that a copy constructor's argument goes by
 
 
 class Construction(Deleters):
@@ -82,6 +83,8 @@ class Construction(Deleters):
         place = self.new_local(name, type, span, state)
         self.member_copies.discard(place)
         if isinstance(value, Struct) and not type.pointer and not type.reference:
+            if self._copy_constructed(place, type, value.place, state, span):
+                return place
             self.copied(place, value.place)
             if not moved:
                 self.member_copies.add(place)  # which of the two owns what its members hold is not known
@@ -229,6 +232,34 @@ class Construction(Deleters):
         if not self._copy_parameters(record.name, name) and self._methods(record.name, f"~{name}", 0):
             self.moved.discard(source)
             self.copied_from[target] = source
+
+    def _copy_constructed(self, place: Place, type: TypeRef, source: Place, state: State, span: Span) -> bool:
+        """An object that lives on is copied: by its class's own constructor, when that does more than copy the members.
+        What a function returns and what is moved becomes the new object itself."""
+        made = self.objects[source.object].identity.kind
+        gone = made == "local" and not any(source.object in frame.own for frame in self.frames)
+        if gone or made in ("temporary", "result") or source in self.moved or source == place:
+            return False
+        record = self.names.record(self.names.resolve(self.bound_type(self.type_of(source))))
+        if record is None or self.names.record(self.names.resolve(self.bound_type(type))) is not record:
+            return False
+        for function in self._methods(record.name, plain(record.name), 1):
+            taken = function.params[0].type
+            its_own = taken.reference and taken.const and plain(taken.name) == plain(record.name)
+            if not its_own or function.body is None or function.space == "device" or member_by_member(function, record):
+                continue
+            depth = sum(frame.function.uid == function.uid for frame in self.frames)
+            if len(self.frames) >= self.options.max_depth or depth > 1:
+                return False
+            given = {name for name, _ in function.initializers}
+            self._defaults(place, record, state, span, given, self.class_types(function, self.type_of(source)))
+            self.frame.scopes.append({_COPIED: source})
+            try:
+                self.joined(self.enter(function, place, (ir.Name(span, _COPIED),), (), span, state), state)
+            finally:
+                self.frame.scopes.pop()
+            return True
+        return False
 
     def _copy_parameters(self, record: str, name: str) -> list[TypeRef]:
         """What the copy and move constructors of a class take; those that it deletes or asks for count."""

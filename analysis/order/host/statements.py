@@ -224,7 +224,8 @@ class Statements(Calls):
                 value = self._converted(value, type, stmt.span, after)
             value = narrowed(value, type)
             self.bind_local(stmt.name, stmt.type, stmt.span, value, after, moved=moved)
-            out.append(after)
+            if not after.dead:
+                out.append(after)
         return out
 
     def _bind_part(self, stmt: ir.Declare, binding: ir.Opaque, state: State) -> bool:

@@ -1,4 +1,4 @@
-"""Smart pointers that were moved away, and maps that hold a key already: each program is wrong by one line, and right
+"""Smart pointers that were moved away, maps that hold a key already, and objects that are copied: each program is wrong by one line, and right
 without it, or is right as it is."""
 
 from __future__ import annotations
@@ -52,6 +52,29 @@ KEYS = {
     ),
 }
 
+COPIED = {
+    "counted": """struct Buf {
+    float* p; int* n;
+    Buf(size_t k) : n(new int(1)) { cudaMalloc(&p, k); }
+    Buf(const Buf& o) : p(o.p), n(o.n) { ++*n; }
+    ~Buf() { if (--*n == 0) { cudaFree(p); delete n; } }
+};""",
+    "each with its own": """struct Buf {
+    float* p;
+    Buf(size_t k) { cudaMalloc(&p, k); }
+    Buf(const Buf& o) { cudaMalloc(&p, 128); cudaMemcpy(p, o.p, 128, cudaMemcpyDeviceToDevice); }
+    ~Buf() { cudaFree(p); }
+};""",
+}
+COPIES = {
+    "a new one": "{ Buf y = x; put<<<1, 32>>>(y.p); }",
+    "auto": "{ auto y = x; put<<<1, 32>>>(y.p); }",
+    "constructed": "{ Buf y(x); put<<<1, 32>>>(y.p); }",
+    "through a pointer": "{ Buf* q = &x; Buf y = *q; put<<<1, 32>>>(y.p); }",
+    "a parameter": "use(x);",
+    "a result": "{ Buf y = same(x); put<<<1, 32>>>(y.p); }",
+}
+
 
 def codes_in(text: str) -> set[str]:
     """The findings of a program that say that it is wrong."""
@@ -92,3 +115,17 @@ def test_what_a_map_holds_already_stays(wrong: str, right: str) -> None:
 def test_a_key_that_may_be_there_holds_what_is_not_known() -> None:
     assert codes_in(with_map("m[0] = a; m.emplace(n, b);", "n")) == set()
     assert codes_in(with_map("m.emplace(n, b);", "n")) == {"stream-race-waw"}
+
+
+@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
+@pytest.mark.parametrize("kind", COPIED.values(), ids=COPIED)
+def test_copies_are_made_by_their_constructor(kind: str, copy: str) -> None:
+    also = "void use(Buf y) { put<<<1, 32>>>(y.p); }\nBuf same(const Buf& x) { return x; }\n"
+    right = f"int main() {{ Buf x(128); {copy} put<<<1, 32>>>(x.p); cudaDeviceSynchronize(); }}"
+    assert codes_in(f"{kind}\n{also}{right}") == set()
+
+
+@pytest.mark.parametrize("kind", COPIED.values(), ids=COPIED)
+def test_the_last_copy_releases(kind: str) -> None:
+    wrong = "int main() { float* r; { Buf x(128); Buf y = x; r = y.p; } put<<<1, 32>>>(r); cudaDeviceSynchronize(); }"
+    assert codes_in(f"{kind}\n{wrong}") == {"use-after-free"}
