@@ -2,7 +2,7 @@
 
 The top-level folders are parts of the namespace package `stitchcuda` (docs/adr/0001-package-layout.md). setuptools can find packages
 or rename them but not both in pyproject.toml, so the finding is done here: a new sub-package needs no entry anywhere.
-With STITCHCUDA_COMPILED=1 a wheel holds the analysis compiled as well (docs/adr/0010-compiled-analysis.md).
+With STITCHCUDA_COMPILED=1 a wheel holds the analysis compiled as well (docs/adr/0011-compiled-analysis.md).
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The compiled build of `analysis` (docs/adr/0010-compiled-analysis.md): which modules, the text that mypyc gets, the extensions made
+"""The compiled build of `analysis` (docs/adr/0011-compiled-analysis.md): which modules, the text that mypyc gets, the extensions made
 of it. setup.py uses this when STITCHCUDA_COMPILED is 1.
 
 mypyc keeps what `@dataclass` writes as interpreted functions, and knows neither `functools.cached_property` nor weak references to
