@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 
+from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.program.ir import (
     HOST_WAITS,
     Api,
@@ -36,6 +37,7 @@ from stitchcuda.analysis.program.link import resolve
 from stitchcuda.analysis.program.show import show_type
 from stitchcuda.analysis.proof.arguments import only_accessed
 from stitchcuda.analysis.proof.correspond import Changed, Correspondence, Side, line_of
+from stitchcuda.analysis.proof.macro_words import Macros
 from stitchcuda.analysis.proof.model import ProofFinding
 from stitchcuda.analysis.proof.pieces import Piece
 from stitchcuda.analysis.proof.shapes import (
@@ -281,20 +283,19 @@ def _points_elsewhere(side: Side, words: tuple[str, ...]) -> bool:
 def _gone(both: Correspondence, side: Side, name: str) -> bool:
     """Nothing of the changed function names something so."""
     changed = both.changed.get(side.function.uid)
-    return (
-        changed is not None
-        and not any(name in p.words for p in changed.after.body.pieces)
-        and not any(t.text == name for t in changed.after.body.glue)
-    )
+    return changed is not None and not _named(both.after, changed.after, name)
 
 
 def _mentioned(both: Correspondence, side: Side, name: str) -> bool:
     """The original of a function names something so: another declaration would hide it."""
     changed = both.changed.get(side.function.uid)
-    if changed is None:
-        return False
-    before = changed.before.body
-    return name in before.words or any(name in p.words for p in before.pieces)
+    return changed is not None and _named(both.before, changed.before, name)
+
+
+def _named(analysis: Analysis, side: Side, name: str) -> bool:
+    """Whether a function has a name in its text, in that of the macros it uses, or perhaps in what these put together."""
+    words = {t.text for t in (*side.body.glue, *(t for p in side.body.pieces for t in p.tokens))}
+    return name in words or name in Macros(analysis.sources).reached(words)
 
 
 def _constant(node: Expr) -> bool:
@@ -431,8 +432,17 @@ def _mentions(both: Correspondence, changed: Changed, old: set[str], new: set[st
     for token in after.body.glue:
         if token.start >= opening and token.text in names:
             yield _mention(both, changed, token.text, token.start)
+    macros = Macros(both.after.sources)
+    outside = macros.reached([t.text for t in after.body.glue if t.start >= opening])
+    for name in sorted(name for name in names if name in outside):
+        yield _mention(both, changed, name, opening)
     for p, q in changed.rows:
-        if p is None or q is None or not names & set(q.words):
+        if p is None or q is None:
+            continue
+        by_macros = macros.reached(q.words)
+        for name in sorted(name for name in names if name in by_macros):
+            yield _mention(both, changed, name, q.span[0])
+        if not names & set(q.words):
             continue
         shape = shape_of(both.after.program, after, q)
         modelled = shape.kind in ("api", "launch", "call") or (

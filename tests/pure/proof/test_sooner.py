@@ -36,15 +36,15 @@ CASES = {
     cudaStream_t s, r;
     CHECK(cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking));
     CHECK(cudaStreamCreateWithFlags(&r, cudaStreamNonBlocking));
-    cudaEvent_t e;  //+
-    CHECK(cudaEventCreateWithFlags(&e, cudaEventDisableTiming));  //+
+    cudaEvent_t up;  //+
+    CHECK(cudaEventCreateWithFlags(&up, cudaEventDisableTiming));  //+
     CHECK(cudaDeviceSynchronize());
     consume<<<1,1,0,s>>>(flag, a);
-    CHECK(cudaEventRecord(e, s));  //+
-    CHECK(cudaStreamWaitEvent(r, e, 0));  //+
+    CHECK(cudaEventRecord(up, s));  //+
+    CHECK(cudaStreamWaitEvent(r, up, 0));  //+
     raise<<<1,1,0,r>>>(flag);  //!
     CHECK(cudaDeviceSynchronize());
-    CHECK(cudaEventDestroy(e));  //+
+    CHECK(cudaEventDestroy(up));  //+
 """,
     "a wait before a clock": """\
     clock_t t0 = clock();

@@ -104,3 +104,59 @@ def test_a_check_goes_with_its_call_when_it_acts_on_errors_alone(check: str, pro
     )
     proof = prove(analysed(before), analysed(after), DECLARED)
     assert (proof.state is ProofState.PROVED) is proved, proof.findings
+
+
+MACROS = """\
+#include <cuda_runtime.h>
+#include <cstdio>
+int m = 64, mk = 3;
+float* q;
+#define LARGE (m * 4)
+#define SIZE LARGE
+#define SHOW std::printf("%d", m)
+#define ONE(m) ((m) + 1)
+#define KEPT q
+#define JOINED(x) x##k
+#define APART(x) x##_x
+__global__ void work(float* out, int n) { int i = threadIdx.x; if (i < n) out[i] = i; }
+int main(int argc, char** argv) {
+    int n = argc;
+    float* a;
+    cudaStream_t s;
+    cudaStreamCreate(&s);
+    cudaMalloc(&a, n * sizeof(float));
+    //DECLARED
+    //USED
+    cudaStreamSynchronize(s);
+    cudaFree(a);
+}
+"""
+LAUNCH = "work<<<1, 256, 0, s>>>(a, n);"
+
+
+@pytest.mark.parametrize(
+    ("declared", "used", "proved"),
+    [
+        ("int m = 3;", LAUNCH, True),
+        ("int m = 3;", LAUNCH + " std::printf(\"%d m\", ONE(n));", True),
+        ("int m = 3;", LAUNCH + " std::printf(\"%d\", APART(n));", True),
+        ("int m = 3;", "work<<<1, SIZE, 0, s>>>(a, n);", False),
+        ("int m = 3;", LAUNCH + " std::printf(\"%d\", SIZE);", False),
+        ("int m = 3;", LAUNCH + " std::printf(\"%d\", [&] { return SIZE; }());", False),
+        ("int m = 3;", LAUNCH + " auto f = [=] { SHOW; }; f();", False),
+        ("int m = 3;", LAUNCH + " SHOW;", False),
+        ("int m = 3;", LAUNCH + " if (SIZE > 3) return 1;", False),
+        ("int mk = 4;", LAUNCH + " std::printf(\"%d\", JOINED(m));", False),
+        ("float* q = nullptr;", LAUNCH, True),
+        ("float* q = nullptr;", "work<<<1, 256, 0, s>>>(KEPT, n);", False),
+        ("float* q = nullptr;", LAUNCH + " std::printf(\"%p\", KEPT);", False),
+        ("float* q = nullptr;", LAUNCH + " if (KEPT) return 1;", False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("comes", [False, True])
+def test_a_macro_may_hold_the_name(declared: str, used: str, proved: bool, comes: bool) -> None:
+    with_it = MACROS.replace("//DECLARED", declared).replace("//USED", used)
+    without = MACROS.replace("//DECLARED", "").replace("//USED", used)
+    before, after = (without, with_it) if comes else (with_it, without)
+    proof = prove(analysed(before), analysed(after), DECLARED)
+    assert (proof.state is ProofState.PROVED) is proved, proof.findings
