@@ -1,4 +1,4 @@
-"""What the program of a file is: one rule for findings, hover, lenses, the graph and jobs in editors, and for the command line.
+"""What the program of a file is: one rule for editors and the command line.
 
 The folder of a program is the nearest one, from the file's own up to the workspace's, that says how something is built (`BUILD_FILES`).
 All sources below it belong together, but for dependencies and for folders that say it for themselves. Where nothing says it, the
@@ -31,8 +31,17 @@ _MOST_ENTRIES = 20_000  # of folders that are looked through for sources
 _LOOK_SECONDS = 10.0
 _DEPENDENCIES = frozenset({"third_party", "external"})
 _ASIDE = frozenset({"check", "llm"})  # sections of stitchcuda.toml that say nothing about a program
-_MAIN = re.compile(rb"^[ \t]*(?:extern[ \t]+\"C\"[ \t]+)?(?:int|auto|signed|void)\s+main\s*\(", re.MULTILINE)
-_DEFINED = re.compile(rb"^[A-Za-z_][^;{}()=#]*?\b([A-Za-z_]\w*)[ \t]*\(", re.MULTILINE)
+# One or a few words before it, in any order: `extern "C" int`, `[[nodiscard]] int`, `__host__ int`, `int __cdecl`.
+_MAIN = re.compile(
+    rb"^[ \t]*((?:(?:\"C\"|\[\[[^\[\]\n]*\]\]|[A-Za-z_]\w*(?:[ \t]*\(\([^()\n]*\)\))?)\s+){1,6})main\s*\(", re.MULTILINE
+)
+_NAMED_MAIN = re.compile(rb"\bmain\s*\(")
+_NO_TYPES = frozenset(
+    b"return co_return co_await co_yield else do case throw goto new delete static virtual friend".split()
+)
+_NO_CODE = re.compile(rb'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*?(?:\*/|\Z)', re.DOTALL)
+_BRANCH = re.compile(rb"^[ \t]*#[ \t]*(if|elif|else|endif)(?:n?def)?\b[ \t]*(0[ \t]*\r?$)?", re.MULTILINE)
+_DEFINED = re.compile(rb"^(?:[A-Za-z_][^;{}()=#\n]*?\b)?([A-Za-z_]\w*)[ \t]*\(", re.MULTILINE)
 _KEYWORDS = frozenset({b"if", b"for", b"while", b"switch", b"return", b"main", b"__launch_bounds__"})
 
 OpenText = Callable[[str], bytes | None]
@@ -192,8 +201,9 @@ def below(place: Place) -> list[str] | None:
     here = os.path.join(os.path.normpath(place.folder), "")
     for path in cmake_lists.beside(place.folder).sources:
         if path.lower().endswith(SOURCES) and not path.startswith(here) and os.path.isfile(path):
+            size += _changed(path)[1]
             found.append(path)
-    return found[:MAX_FILES]
+    return found if len(found) <= MAX_FILES and size <= MAX_BYTES else None
 
 
 def _belongs(folder: str, name: str, part: bool) -> bool:
@@ -218,7 +228,27 @@ def has_main(path: str, text: bytes | None = None) -> bool:
     """Whether a source has a `main`; `text` is what an editor holds, None to read the disk."""
     if text is None:
         return _has_main_on_disk(path, _changed(path))
-    return b"main" in text and _MAIN.search(text) is not None
+    if _NAMED_MAIN.search(text) is None:
+        return False
+    return any(_NO_TYPES.isdisjoint(match[1].split()) for match in _MAIN.finditer(_code(text)))
+
+
+def _code(text: bytes) -> bytes:
+    """A text without comments and without what `#if 0` takes out."""
+    text = _NO_CODE.sub(lambda m: b" " if m[0][:1] == b"/" else m[0], text)
+    kept: list[bytes] = []
+    at = depth = 0
+    out = 0  # the depth of the `#if 0` that is being left out
+    for match in _BRANCH.finditer(text):
+        word = match[1]
+        depth += word == b"if"
+        if out == depth and word != b"if":
+            at, out = match.start(), 0
+        elif word == b"if" and match[2] and not out:
+            kept.append(text[at : match.start()])
+            out = depth
+        depth -= word == b"endif"
+    return b"".join(kept) + (text[at:] if not out else b"")
 
 
 @lru_cache(maxsize=8192)

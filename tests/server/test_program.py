@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -167,3 +168,70 @@ def test_a_huge_folder_is_not_looked_through(tmp_path: Path, monkeypatch: pytest
     assert program.below(Place(str(tmp_path))) == [str(tmp_path / "a.cu")]
     monkeypatch.setattr(program, "_MOST_ENTRIES", 10)
     assert program.below(Place(str(tmp_path))) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "there"),
+    [
+        ("int main() {}", True),
+        ("int\nmain(int n, char** v) {}", True),
+        ("__host__ int main(void) {}", True),
+        ("[[nodiscard]] int main() {}", True),
+        ("int32_t main() {}", True),
+        ("int __cdecl main() {}", True),
+        ('extern "C" int main() {}', True),
+        ("__attribute__((used)) int main() {}", True),
+        ("/* the entry */ int main() {}", True),
+        ("#if 0\nvoid f();\n#else\nint main() {}\n#endif", True),
+        ("#if 0\n#if 1\nvoid f();\n#endif\n#endif\nint main() {}", True),
+        ("#ifdef TEST\nint main() {}\n#endif", True),
+        ('const char* s = "/*";\nint main() {}', True),
+        ("// int main() {}", False),
+        ("/*\nint main() {}\n*/", False),
+        ("/*\nint main() {}\n", False),
+        ("#if 0\nint main() {}\n#endif", False),
+        ("#if 0 // old\nint main() {}\n#endif", False),
+        ("#if 0\n#if 1\n#else\nint main() {}\n#endif\nint main() {}\n#endif", False),
+        ("int f() {\n    return main(0);\n}", False),
+        ("int f() { if (x) g();\n    else main(0);\n}", False),
+        ("    int x = main(0);", False),
+        ("static int main() {}", False),
+        ("int domain() {}", False),
+        ("int main_loop() {}", False),
+    ],
+)
+def test_what_is_a_main(text: str, there: bool) -> None:
+    assert program.has_main("a.cu", text.encode()) is there
+
+
+def test_sources_from_elsewhere_count_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    named = "add_executable(p main.cu ../shared/a.cu ../shared/b.cu)\n"
+    write(tmp_path, {"p/CMakeLists.txt": PROJECT + named, "p/main.cu": MAIN, "p/in/c.cu": "", "shared/a.cu": ""})
+    write(tmp_path, {"shared/b.cu": "// " + "x" * 200})
+    everything = {"p/main.cu", "p/in/c.cu", "shared/a.cu", "shared/b.cu"}
+    assert of(tmp_path, "p/in/c.cu") == ("p", everything)
+    monkeypatch.setattr(program, "MAX_FILES", 3)
+    assert of(tmp_path, "p/in/c.cu") == ("p/in", {"p/in/c.cu"}), "none is left out silently"
+    monkeypatch.setattr(program, "MAX_FILES", 4)
+    monkeypatch.setattr(program, "MAX_BYTES", 200)
+    assert of(tmp_path, "p/in/c.cu") == ("p/in", {"p/in/c.cu"})
+
+
+def test_the_names_of_a_long_file_are_found_in_proportion_to_its_length(tmp_path: Path) -> None:
+    write(tmp_path, {f"s{n:02}.cu": MAIN for n in range(30)} | {"s07.cu": "int main() { fill(x); }\n"})
+    write(tmp_path, {"s08.cu": "int main() { drain(x); }\n"})
+    table = "enum Code {\n" + "    first\n,second\nthird,\n" * 5 + "};\n"
+    write(tmp_path, {"shared.cu": table + "void\nfill(float *x) {\n}\nstatic void *drain(float *x) {}\n"})
+    assert of(tmp_path, "shared.cu")[1] == {"shared.cu", "s07.cu", "s08.cu"}
+    assert seconds(8_000) < 8 * max(seconds(2_000), 0.001)
+
+
+def seconds(lines: int) -> float:
+    """What it costs to look for the users of a file with so many lines that define nothing."""
+    text = b"CODE_OF_AN_ERROR,\n" * lines
+    costs = []
+    for _ in range(3):
+        began = time.process_time()
+        assert program._users("/a/b.cu", [], lambda path: text) == []
+        costs.append(time.process_time() - began)
+    return min(costs)
