@@ -68,6 +68,7 @@ class Program:
     waiting: list[str] | None = None  # of these and of libraries, what is not read yet; None: not listed yet
     libraries: set[str] = field(default_factory=set)  # folders that were looked at for sources of headers
     analysis: Any = None
+    was_complete: bool = False  # when it was analysed last
     told: dict[str, FileFacts] = field(default_factory=dict)  # what was sent while it was analysed
     includes: dict[str, tuple[bytes, ...]] = field(default_factory=dict)  # of files whose includes were read
 
@@ -293,6 +294,7 @@ class AnalysisProcess:
         if cancel.is_set() or not analysis.complete:
             raise Superseded
         program.analysis = analysis
+        program.was_complete = program.complete
         program.told = {}
         mine = [p for p in self._open if self._key(p) == program.key]
         revisions = {p: self._open[p].revision for p in mine}
@@ -308,7 +310,8 @@ class AnalysisProcess:
         if self._inbox.superseded(path):
             return False
         mine = [p for p in self._open if self._key(p) == program.key]
-        facts = place_findings(known, mine)
+        # What is said of comments on the way is what was said before, maybe of a part of the program.
+        facts = place_findings(known, mine, program.complete and program.was_complete)
         if all(not f.findings for f in facts.values()) or facts == program.told:
             return False
         program.told = facts
