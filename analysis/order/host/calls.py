@@ -322,7 +322,7 @@ class Calls(Methods):
             or self.options.per_thread_default_stream
             or not self._may_follow(found, calls)
             or not threads.alone(self.program, self.frame.function, span, ends)
-            or threads.waits_for_others(self.program, found.body)
+            or threads.waits_for_others(self.program, found.function, found.body)
         ):
             self.call_backs(values, span, state)
             return

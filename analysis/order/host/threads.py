@@ -1,18 +1,21 @@
 """Host threads that are joined where they are started: what they do is done by then, as if it stood there.
 
 Only a thread that nobody works beside is taken so: between its start and its end there is no device work in the function
-that starts it, and the thread waits for no other.
+that starts it and no other thread begins or goes on, those of one loop aside, and the thread waits for no other.
 """
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.host.names import plain
+from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
+    Assign,
+    Binary,
     Block,
     Call,
     Construct,
+    Declare,
     Expr,
     Function,
     Lambda,
@@ -20,10 +23,12 @@ from stitchcuda.analysis.program.ir import (
     Loop,
     Member,
     Name,
+    New,
     Program,
     Span,
     Stmt,
     TypeRef,
+    Unary,
     children,
     walk,
 )
@@ -51,8 +56,39 @@ _SHARES = frozenset(
         "sem_wait",
         "compare_exchange_strong",
         "compare_exchange_weak",
+        "join",
+        "lock",
+        "lock_shared",
+        "call_once",
+        "dequeue",
+        "try_dequeue",
+        "wait_dequeue",
+        "take",
+        "receive",
+        "recv",
+        "pthread_join",
+        "pthread_mutex_lock",
+        "pthread_mutex_trylock",
+        "pthread_rwlock_rdlock",
+        "pthread_rwlock_wrlock",
+        "pthread_spin_lock",
+        "pthread_cond_timedwait",
+        "sem_trywait",
+        "sem_timedwait",
+        "mtx_lock",
+        "cnd_wait",
+        "EnterCriticalSection",
+        "WaitForSingleObject",
+        "WaitForMultipleObjects",
+        "__atomic_load_n",
+        "atomic_load",
+        "atomic_load_explicit",
     ]
 )
+_LOCKS = frozenset({"unique_lock", "scoped_lock", "lock_guard", "shared_lock"})
+_STARTS = frozenset({"async", "pthread_create", "thrd_create", "CreateThread", "_beginthreadex"})
+_APPENDS = frozenset({"emplace_back", "push_back", "emplace", "push"})
+_ENDS = JOINS | ANSWERS
 _DEPTH = 3  # calls that are looked through for waits of a thread for another
 
 
@@ -70,38 +106,112 @@ def alone(program: Program, function: Function, start: Span, ends: frozenset[str
     calls = [n for n in nodes if isinstance(n, Call) and isinstance(n.callee, Member)]
     if any(isinstance(c.callee, Member) and c.callee.name == "detach" for c in calls):
         return False
-    after = (c.span[0] for c in calls if c.span[0] >= start[1] and _ends(c, ends))
+    after = (c.span[0] for c in calls if c.span[0] >= start[1] and _ends(c, ends, _name(nodes, start)))
     end = min(after, default=None)
     if end is None:
         return False
-    return not any(start[1] <= n.span[0] < end and _works(program, n) for n in nodes)
+    if any(start[1] <= n.span[0] < end and _works(program, n) for n in nodes):
+        return False
+    crowds = _crowds(nodes)
+    for other in nodes:
+        first, last = other.span
+        if first >= end or not (last <= start[0] or start[1] <= first) or not _begins(other, crowds):
+            continue
+        name = _name(nodes, other.span)
+        if first > start[0] or not any(last <= c.span[0] < start[0] and _ends(c, _ENDS, name) for c in calls):
+            return False  # it works beside
+    return True
 
 
-def waits_for_others(program: Program, body: Block, depth: int = 0) -> bool:
-    """Something in a thread waits for another thread, or asks about one."""
+def _name(nodes: list[Expr | Stmt], started: Span) -> str | None:
+    """The variable that holds a thread from its start; None: a container or something else does."""
+    held = (n for n in nodes if isinstance(n, Declare) and n.span[0] <= started[0] and started[1] <= n.span[1])
+    return next((n.name for n in held), None)
+
+
+def _begins(node: Expr | Stmt, crowds: frozenset[str]) -> bool:
+    """Another thread begins here, or work is handed to one."""
+    if isinstance(node, Construct | New):
+        return bool(node.args) and plain(node.type.name) in THREADS
+    if isinstance(node, Declare):
+        return is_thread(node.type) and node.init is not None
+    if not isinstance(node, Call):
+        return False
+    callee = node.callee
+    name = plain(callee.name) if isinstance(callee, Name | Member) else ""
+    if isinstance(callee, Member) and isinstance(callee.base, Name) and callee.base.name in crowds:
+        return name in _APPENDS
+    return name in _STARTS or any(isinstance(a, Lambda) for a in node.args)
+
+
+def _crowds(nodes: list[Expr | Stmt]) -> frozenset[str]:
+    """The containers of threads and futures among these variables."""
+    held = (n for n in nodes if isinstance(n, Declare))
+    return frozenset(n.name for n in held if any(plain(a.name) in THREADS | {"future"} for a in n.type.args))
+
+
+def waits_for_others(program: Program, function: Function, body: Block, depth: int = 0) -> bool:
+    """Something in a thread waits for another thread, or asks about one. `function`: where the thread's body stands."""
     for node in walk(body):
-        if isinstance(node, Loop) and node.form == "while" and not _works_in(program, node):
+        if isinstance(node, Loop) and not _works_in(program, node) and _until_told(node):
             return True
-        if isinstance(node, Construct) and plain(node.type.name) in ("unique_lock", "scoped_lock", "lock_guard"):
+        if isinstance(node, Construct) and plain(node.type.name) in _LOCKS:
             return True
         if not isinstance(node, Call):
             continue
         name = plain(node.callee.name) if isinstance(node.callee, Name | Member) else ""
-        if name in _SHARES:
+        if name in _SHARES or (name == "get" and _asks_a_future(function, node)):
             return True
         for uid in program.by_name.get(name, ()) if depth < _DEPTH else ():
-            called = program.functions[uid].body
-            if called is not None and called is not body and waits_for_others(program, called, depth + 1):
+            other = program.functions[uid]
+            called = other.body
+            if called is not None and called is not body and waits_for_others(program, other, called, depth + 1):
                 return True
     return False
+
+
+def _until_told(loop: Loop) -> bool:
+    """A loop without device work that may go on until somebody else does something: all but those that count."""
+    if loop.form == "range":
+        return False
+    if loop.form != "for" or loop.condition is None or (isinstance(loop.body, Block) and not loop.body.body):
+        return True
+    own = {n.target.name for n in walk(loop) if isinstance(n, Assign) and isinstance(n.target, Name)}
+    own |= {n.name for n in walk(loop) if isinstance(n, Declare)}
+    return any(own.isdisjoint(n.name for n in walk(p) if isinstance(n, Name)) for p in _parts(loop.condition))
+
+
+def _parts(condition: Expr) -> list[Expr]:
+    if isinstance(condition, Binary) and condition.op in ("&&", "||"):
+        return _parts(condition.left) + _parts(condition.right)
+    return _parts(condition.operand) if isinstance(condition, Unary) and condition.op == "!" else [condition]
+
+
+def _asks_a_future(function: Function, call: Call) -> bool:
+    """`x.get()` of anything that is not known to be a pointer that owns."""
+    if not isinstance(call.callee, Member) or call.args:
+        return False
+    base = call.callee.base
+    if not isinstance(base, Name):
+        return True
+    names = [plain(p.type.name) for p in function.params if p.name == base.name]
+    for node in walk(function.body) if function.body is not None else ():
+        if isinstance(node, Declare) and node.name == base.name:
+            maker = node.init.callee if isinstance(node.init, Call) else None
+            made = plain(maker.name) if isinstance(maker, Name) and node.type.name == "auto" else ""
+            names.append(f"{made.removeprefix('make_')}_ptr" if made.startswith("make_") else plain(node.type.name))
+    return not names or not SMART_POINTERS.issuperset(names)
 
 
 def _works_in(program: Program, node: Loop) -> bool:
     return any(_works(program, n) for n in walk(node))
 
 
-def _ends(call: Call, ends: frozenset[str]) -> bool:
-    return isinstance(call.callee, Member) and call.callee.name in ends and not call.args
+def _ends(call: Call, ends: frozenset[str], name: str | None) -> bool:
+    """`name`: of the thread that is to end."""
+    if not isinstance(call.callee, Member) or call.callee.name not in ends or call.args:
+        return False
+    return name is None or any(isinstance(n, Name) and n.name == name for n in walk(call.callee.base))
 
 
 def _works(program: Program, node: Expr | Stmt) -> bool:
