@@ -184,7 +184,7 @@ def _database_folders(database: str, path: str) -> tuple[str, ...]:
     return _folders_by_file(database, (state.st_mtime_ns, state.st_size)).get(path, ())
 
 
-@lru_cache(maxsize=4)
+@lru_cache(maxsize=32)  # a repository can have one for each of its projects
 def _folders_by_file(database: str, _changed: tuple[int, int]) -> dict[str, tuple[str, ...]]:
     """The include folders of every file of a compile database. It can have megabytes, and is asked about each file of a program."""
     found: dict[str, tuple[str, ...]] = {}

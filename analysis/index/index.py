@@ -1,12 +1,12 @@
-"""Many files and their analysis: texts go in, findings come out, and what an edit did not touch is not done again.
+"""Many files and their analysis: what an edit did not touch is not done again.
 
 Three caches, all keyed by content: lowered functions (the frontend's `LoweringCache`), lowered files (by text and
 visible macros; `shared.py` keeps them for all programs), and per entry its Timeline with findings (by the digests of
 every function it executed or leads to on the device, and by what the program declares). What is done when an analysis is
 cancelled is not done again by the next. Nothing here reads a disk.
 
-A long analysis offers what it knows for good on the way (`way.py`, `finality.py`); that of a new program looks at a few functions before it lowers
-the rest (`ahead.py`).
+A long analysis offers what it knows for good on the way (`way.py`, `finality.py`); that of a new program looks at a few
+functions before it lowers the rest (`ahead.py`).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def _page(analysis: Analysis, asked: tuple[Timeline, ...], path: str, main: str,
 
 def _measured(analysis: Analysis, graph: ExecutionGraph, trace: str) -> Measured:
     """`graph` begins with what the entries of the analysis do."""
-    from stitchcuda.server import traced  # what agents do: slow to import, and seldom needed
+    from stitchcuda.server import traced  # slow to import, and seldom needed
 
     count = len(execution_graph(analysis.timelines, analysis.program, analysis.sources).nodes)
     return traced.told_on(traced.read(trace), graph.nodes, [(analysis, 0, count)])

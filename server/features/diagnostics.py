@@ -1,8 +1,9 @@
-"""Findings as diagnostics, through one channel: pull when the client can pull and be asked to pull again, else push.
+"""Findings as diagnostics, through one channel: pull, or push where that does not do.
 
-A long list is made in steps, between which requests are answered. A result computed for one version is shown for that version only. When a finding changes without an edit of its file (the
-rest of the program was read, another file was edited, a setting changed), pull clients are asked to pull again. Those that
-cannot be asked (Neovim 0.11) would go on showing what is no longer true, and so get their findings by push.
+A long list is made in steps, between which requests are answered. A result computed for one version is shown for that
+version only. When a finding changes without an edit of its file (the rest of the program was read, another file was
+edited, a setting changed), pull clients are asked to pull again. Those that cannot be asked (Neovim 0.11) would go on
+showing what is no longer true, and so get their findings by push.
 """
 
 from __future__ import annotations

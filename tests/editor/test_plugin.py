@@ -131,6 +131,8 @@ def test_the_graph_is_a_buffer_that_leads_to_the_source(tmp_path: Path) -> None:
         )
         editor.do("close")
         assert editor.lua("return vim.fn.getcompletion('StitchCudaGraph ma', 'cmdline')") == ["main"]
+        editor.do(f"edit stitchcuda-graph://{source}")  # typed by hand, without a function
+        editor.wait_until(lambda: "In short:" in editor.text() or None, "the graph of the file")
 
 
 def test_a_measured_run_is_a_buffer_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

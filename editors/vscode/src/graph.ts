@@ -255,7 +255,7 @@ class GraphView {
   private put(page: string): void {
     if (page !== this.shown) {
       this.shown = page;
-      const subject = JSON.stringify(this.subject).replace(/[^\w{}:,./ -]/g, (sign) => `&#${sign.codePointAt(0)};`);
+      const subject = JSON.stringify(this.subject).replace(/[^\w{}:,./ -]/gu, (sign) => `&#${sign.codePointAt(0)};`);
       const told = `data-subject="${subject}" data-scale="${this.subject.trace ? "measured" : ""}"`;
       this.panel.webview.html = page.replace(SUBJECT, () => told).replace(NONCE, randomBytes(16).toString("hex"));
     }

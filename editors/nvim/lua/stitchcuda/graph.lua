@@ -6,9 +6,10 @@ local SCHEME = "stitchcuda-graph://"
 local function stitchcuda() return require("stitchcuda") end
 
 local function parts(name)
-  local path, rest = name:sub(#SCHEME + 1):match("^(.*)#(.*)$")
-  local name_of_function, run = rest:match("^([^?]*)%??(.*)$")
-  return path, name_of_function, vim.uri_decode(run)
+  local whole = name:sub(#SCHEME + 1)
+  local path, rest = whole:match("^(.*)#(.*)$")
+  local name_of_function, run = (rest or ""):match("^([^?]*)%??(.*)$")
+  return path or whole, name_of_function, vim.uri_decode(run) -- typed by hand, it may be a file alone
 end
 
 -- The buffer of the source that a graph buffer is about; any other buffer itself.
