@@ -15,10 +15,10 @@ from stitchcuda.analysis.index.merge import EntryFindings, merge
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program.ir import Program, Site
 from stitchcuda.analysis.rules import COMMENT_RULES, KERNEL_RULES
+from stitchcuda.analysis.syntax.comments import bytes_without_comments
 from stitchcuda.analysis.syntax.differences import Difference, differences
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
-_COMMENT = re.compile(rb'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 # To its end, over line ends that are continued or in a comment.
 _DEFINE = re.compile(rb"#[ \t]*define\b(?:/\*.*?\*/|\\\r?\n|[^\n])*", re.DOTALL)
 
@@ -48,11 +48,7 @@ def words_between(text: bytes, spans: Iterable[tuple[int, int]]) -> set[bytes]:
         if start > end:
             outside.append(text[end:start])
         end = max(end, stop)
-    return {word for piece in outside for word in _WORD.findall(_COMMENT.sub(_without_comment, piece))}
-
-
-def _without_comment(match: re.Match[bytes]) -> bytes:
-    return match[0] if match[0].startswith(b'"') else b" "
+    return {word for piece in outside for word in _WORD.findall(bytes_without_comments(piece))}
 
 
 def loose(program: Program, sources: Mapping[str, bytes]) -> set[str]:

@@ -11,9 +11,9 @@ from stitchcuda.analysis.findings.waits import last_name
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.program.ir import Function
 from stitchcuda.analysis.proof.model import ProofFinding
+from stitchcuda.analysis.syntax.comments import COMMENT_OR_LITERAL_BYTES, bytes_without_comments
 
 WORD = re.compile(rb"[A-Za-z_]\w*")
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|\"(?:\\.|[^\"\\\n])*\"", re.DOTALL)
 # What keeps values between launches, reaches memory by other ways than pointers, or asks for more than its arguments.
 STRANGE = re.compile(
     r"^(asm|__asm__|__asm|clock|clock64|__clock|__clock64|globaltimer|__globaltimer|malloc|free|new|delete"
@@ -80,7 +80,7 @@ def _texts(analysis: Analysis) -> dict[str, list[tuple[str, bytes]]]:
 
 def _plain(analysis: Analysis, function: Function) -> bytes:
     text = analysis.sources[function.path][function.base : function.base + function.span[1]]
-    return b" ".join(_COMMENT.sub(lambda m: m[0] if m[0].startswith(b'"') else b" ", text).split())
+    return b" ".join(bytes_without_comments(text).split())
 
 
 def _words(text: bytes) -> frozenset[str]:
@@ -117,7 +117,7 @@ def _strange(analysis: Analysis, function: Function) -> Iterator[tuple[str, int]
     start, end = function.base, function.base + function.span[1]
     opening = start + (function.body.span[0] if function.body is not None else 0)
     text = analysis.sources[function.path][start:end]
-    text = _COMMENT.sub(lambda m: b" " * len(m[0]), text)
+    text = COMMENT_OR_LITERAL_BYTES.sub(lambda m: b" " * len(m[0]), text)
     if (launch := text.find(b"<<<")) >= 0:
         yield "<<<", start + launch
     for found in WORD.finditer(text):

@@ -29,6 +29,7 @@ from stitchcuda.analysis.program.ir import (
     TypeRef,
     walk,
 )
+from stitchcuda.analysis.syntax.comments import COMMENT_OR_LITERAL
 from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
 from stitchcuda.gpu_validate.version import Version
 
@@ -62,7 +63,6 @@ _FLAGS = re.compile(
     rb"ffinite-math-only|fassociative-math|freciprocal-math|ffp-model[= ]fast|fp-model[= ]fast)|CUDA_FAST_MATH"
 )
 _TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|[A-Za-z_]\w*|\S')
-_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _SPLICE = re.compile(r"\\\r?\n")
 _ALSO_VARIABLES = frozenset({"half", "half2"})  # somebody's variable, more often than not
 
@@ -159,7 +159,7 @@ def uses(analysis: Analysis, other_than: Analysis | None = None) -> list[Use]:
 
 def _in_text(text: str) -> Iterator[tuple[str, str, int]]:
     """Kind, word and offset. A name that is cut by a line's end is one name; comments do not count."""
-    text = _COMMENT.sub(lambda m: m[0] if m[0].startswith('"') else re.sub(r"[^\n]", " ", m[0]), text)
+    text = COMMENT_OR_LITERAL.sub(lambda m: re.sub(r"[^\n]", " ", m[0]) if m[0].startswith("/") else m[0], text)
     places: list[int] = []
     joined: list[str] = []
     at = 0
@@ -265,7 +265,7 @@ def _floats(analysis: Analysis) -> Mapping[str, tuple[str, int, Counter[str]]]:
         if f.space not in ("global", "device") or f.body is None:
             continue
         source = analysis.sources[f.path]
-        text = _COMMENT.sub(" ", source[f.base : f.base + f.span[1]].decode("latin-1"))
+        text = COMMENT_OR_LITERAL.sub(" ", source[f.base : f.base + f.span[1]].decode("latin-1"))
         counts = Counter(re.findall(r"\b(?:double|float)\b", text))
         path, line, known = found.get(f.name, (f.path, source.count(b"\n", 0, f.base) + 1, Counter()))
         found[f.name] = (path, line, known + counts)

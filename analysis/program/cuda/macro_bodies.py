@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stitchcuda.analysis.program.cuda import grammar as g
+from stitchcuda.analysis.syntax.comments import without_comments
 from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node, Tree
 
@@ -58,13 +59,12 @@ _DEFINE = re.compile(
     re.MULTILINE,
 )
 _JOIN = re.compile(r"\\\r?\n")
-_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*?\*/', re.DOTALL)
 
 
 def _strip_comments(body: str) -> str:
     if "/" not in body:
         return body
-    return _COMMENT.sub(lambda m: " " if m.group(0).startswith("/") else m.group(0), body)
+    return without_comments(body)
 
 
 def collect_macros(text: bytes) -> dict[str, MacroDef]:
