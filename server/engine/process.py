@@ -87,6 +87,8 @@ class AnalysisProcess:
         self._open: dict[str, OpenText] = {}
         self._programs: dict[str, Program] = {}
         self._keys: dict[str, programs.Program] = {}
+        self._mains: dict[str, bool] = {}  # of the open files
+        self._moved: set[str] = set()  # open files that became part of another program
         self._roots: tuple[str, ...] = ()
         self._whole_program = True
         self._alone: tuple[str, ...] = ()
@@ -105,6 +107,9 @@ class AnalysisProcess:
                 for path in closed:
                     self._open.pop(path, None)
                     self._keys.pop(path, None)
+                mains = [self._main_came_or_went(path) for path in (*changed, *closed)]  # each is asked
+                if any(mains):
+                    self._regroup()
                 if closed:
                     self._drop_unused()
             case Workspace(roots=roots, whole_program=whole, alone=alone):
@@ -118,6 +123,9 @@ class AnalysisProcess:
             case Check(path=path):
                 if path in self._open and not self._inbox.superseded(path):
                     self._check(path)
+                    for moved in (self._moved & self._open.keys()) - {path}:
+                        self._inbox.put_back(Check(moved))
+                    self._moved.clear()
             case GraphText():
                 self._graph(request)
             case FixAll():
@@ -134,6 +142,30 @@ class AnalysisProcess:
                 known = programs.of(path, self._roots, self._open_text)
             self._keys[path] = known
         return known
+
+    def _main_came_or_went(self, path: str) -> bool:
+        """Whether a source has a `main` now that it did not have, or the other way round, since it was looked at: on the disk, when
+        it was not open."""
+        if not path.lower().endswith(programs.SOURCES):
+            return False
+        text = self._open_text(path)
+        now = programs.has_main(path, text)
+        before = self._mains.pop(path, None)
+        if text is not None:
+            self._mains[path] = now
+        return now != (programs.has_main(path) if before is None else before)
+
+    def _regroup(self) -> None:
+        """Asks again which programs the open files belong to, and drops what is known of programs that lost a source."""
+        before, self._keys = self._keys, {}
+        now = {path: self._program_of(path) for path in self._open}
+        moved = {path for path, program in now.items() if path in before and before[path] != program}
+        sources = {program.name: set(program.sources) for program in now.values()}
+        for key, program in list(self._programs.items()):
+            if key not in sources or not sources[key].issuperset(program.sources or ()):
+                del self._programs[key]
+            program.waiting = None  # a source may have come
+        self._moved |= moved
 
     def _key(self, path: str) -> str:
         return self._program_of(path).name
@@ -204,7 +236,7 @@ class AnalysisProcess:
             self._load(program, name, content)
 
     def _disk_changed(self, paths: tuple[str, ...]) -> None:
-        self._keys.clear()
+        self._regroup()
         for program in self._programs.values():
             for path in paths or tuple(program.loaded):
                 if path in program.loaded and path not in self._open:
@@ -224,7 +256,7 @@ class AnalysisProcess:
                 for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
                     self._load(program, gone)
                 self._load_with_includes(program, path)
-                self._list_siblings(program)
+                self._list_sources(program)
                 self._read_few(program)
                 self._analyse(program, path, cancel)
                 if not program.complete:
@@ -237,7 +269,7 @@ class AnalysisProcess:
         finally:
             self._inbox.running(None)
 
-    def _list_siblings(self, program: Program) -> None:
+    def _list_sources(self, program: Program) -> None:
         if program.waiting is None:
             program.waiting = [p for p in program.sources or () if p not in program.loaded]
             program.libraries.clear()
@@ -276,9 +308,9 @@ class AnalysisProcess:
                 self._send(Indexing(root, len(program.loaded), total))
                 size = 0
                 while program.waiting and size < _BATCH_BYTES:
-                    sibling = program.waiting.pop(0)
-                    self._load_with_includes(program, sibling)
-                    size += _stamp(sibling)[1]
+                    source = program.waiting.pop(0)
+                    self._load_with_includes(program, source)
+                    size += _stamp(source)[1]
                 program.waiting += self._libraries(program)
             self._analyse(program, path, cancel)
         finally:
@@ -353,7 +385,7 @@ class AnalysisProcess:
 
     def _load_all(self, program: Program, path: str) -> None:
         self._load_with_includes(program, path)
-        self._list_siblings(program)
+        self._list_sources(program)
         while program.waiting:
             self._load_with_includes(program, program.waiting.pop(0))
             program.waiting += self._libraries(program)

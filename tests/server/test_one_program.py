@@ -79,6 +79,31 @@ async def test_two_mains_of_a_folder_share_no_graph(folder: Path, order: tuple[s
             }
 
 
+@pytest.mark.asyncio
+async def test_a_main_that_is_typed_begins_a_program(folder: Path) -> None:
+    second = FILES["two.cu"]
+    (folder / "two.cu").write_text(second.replace("int main()", "void other()"))
+    async with editor_session(command=REAL, options=NOW, root=folder) as editor:
+        one, two = (folder / "one.cu").as_uri(), (folder / "two.cu").as_uri()
+        editor.open(one, FILES["one.cu"])
+        editor.open(two, second.replace("int main()", "void other()"))
+
+        async def graph(uri: str) -> set[str]:
+            return memory(json.loads(await editor.command("stitchcuda.graphText", uri, "", "json")))
+
+        together = {"first", "second"}
+        assert await graph(one) == await graph(two) == together, "nobody here calls what has no main"
+        editor.replace(two, second)
+        assert await graph(two) == {"second"}
+        assert await graph(one) == {"first"}
+        editor.replace(two, second.replace("int main()", "void other()"))
+        assert await graph(one) == await graph(two) == together
+        editor.replace(two, second)
+        assert await graph(one) == {"first"}
+        editor.close(two)
+        assert await graph(one) == together, "on the disk there is none"
+
+
 def test_the_command_line_tells_them_apart_too(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
