@@ -15,7 +15,7 @@ from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
 from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
-from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, meeting, within
+from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, covers_all, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
@@ -290,18 +290,20 @@ def _pairs(
 def _partial(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
     from its start is `likely` to, and so is a host access within the range that a kernel works on, or a host loop over
-    all of what is written, or one anywhere in what a kernel counts into; anything else may be a partition that was not
+    all of what is written, or over all of an array that a kernel counts into; anything else may be a partition that was not
     understood (halves, slots, fields)."""
-    if later.stream is None and _texts(later) <= _texts(earlier):
-        swept = _swept(program, timeline, later, clash.second.range)
-        if swept is not None and clash.first.range.stride is None and within(clash.first.range, swept):
-            return Confidence.LIKELY
+    swept = _swept(program, timeline, later, clash.second.range) if later.stream is None else None
+    whole = swept is not None and clash.first.range.stride is None and within(clash.first.range, swept)
+    if whole and _texts(later) <= _texts(earlier):
+        return Confidence.LIKELY
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
     scattered = clash.first.range
     counted = clash.first.mode is Mode.ATOMIC and scattered.shape is Shape.SOME and scattered.extent is None
     if later.stream is None and counted and not (scattered.member or clash.second.range.member):
-        return Confidence.LIKELY
+        buffer = timeline.buffers[clash.second.buffer]
+        if any(r is not None and covers_all(r, buffer) for r in (swept, clash.second.range)):
+            return Confidence.LIKELY
     for walked, anywhere in ((clash.first.range, clash.second.range), (clash.second.range, clash.first.range)):
         size = None if walked.extent is None else walked.extent.constant
         array = size is None or size > SCALAR  # not one field or element
