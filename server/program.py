@@ -19,7 +19,7 @@ from itertools import islice
 
 from stitchcuda.gpu_validate.made_folders import holds_no_sources
 from stitchcuda.server import cmake_lists
-from stitchcuda.server.sources import innermost, read_file
+from stitchcuda.server.sources import innermost, read_file, stamp
 
 BUILD_FILES = ("stitchcuda.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "compile_commands.json")
 SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx")
@@ -140,11 +140,11 @@ def _counts(name: str, file: str, folder: str) -> bool:
     """A CMakeLists.txt without project() is a part of something, and a stitchcuda.toml can be about findings alone."""
     if name == "CMakeLists.txt":
         return cmake_lists.beside(folder).project
-    return name != "stitchcuda.toml" or _is_about_a_program(file, _changed(file))
+    return name != "stitchcuda.toml" or _is_about_a_program(file, stamp(file))
 
 
 @lru_cache(maxsize=512)
-def _is_about_a_program(file: str, _changed: tuple[int, int]) -> bool:
+def _is_about_a_program(file: str, _stamp: tuple[int, int]) -> bool:
     try:
         sections = tomllib.loads((read_file(file) or b"").decode("utf-8-sig"))
     except (ValueError, RecursionError):
@@ -194,14 +194,14 @@ def below(place: Place) -> list[str] | None:
             if not name.lower().endswith(SOURCES) or name.startswith("."):
                 continue
             path = os.path.join(folder, name)
-            size += _changed(path)[1]
+            size += stamp(path)[1]
             found.append(path)
             if len(found) > MAX_FILES or size > MAX_BYTES:
                 return None
     here = os.path.join(os.path.normpath(place.folder), "")
     for path in cmake_lists.beside(place.folder).sources:
         if path.lower().endswith(SOURCES) and not path.startswith(here) and os.path.isfile(path):
-            size += _changed(path)[1]
+            size += stamp(path)[1]
             found.append(path)
     return found if len(found) <= MAX_FILES and size <= MAX_BYTES else None
 
@@ -219,7 +219,7 @@ def library(folder: str, open_text: OpenText = lambda path: None) -> list[str]:
     """The sources beside a header, when none of them has a `main` and they are few: they define what it declares."""
     found = below(Place(folder, deep=False)) or []
     found = [p for p in found if os.path.dirname(p) == folder]
-    if sum(_changed(p)[1] for p in found) > MAX_LIBRARY or any(has_main(p, open_text(p)) for p in found):
+    if sum(stamp(p)[1] for p in found) > MAX_LIBRARY or any(has_main(p, open_text(p)) for p in found):
         return []
     return found
 
@@ -227,7 +227,7 @@ def library(folder: str, open_text: OpenText = lambda path: None) -> list[str]:
 def has_main(path: str, text: bytes | None = None) -> bool:
     """Whether a source has a `main`; `text` is what an editor holds, None to read the disk."""
     if text is None:
-        return _has_main_on_disk(path, _changed(path))
+        return _has_main_on_disk(path, stamp(path))
     if _NAMED_MAIN.search(text) is None:
         return False
     return any(_NO_TYPES.isdisjoint(match[1].split()) for match in _MAIN.finditer(_code(text)))
@@ -252,16 +252,8 @@ def _code(text: bytes) -> bytes:
 
 
 @lru_cache(maxsize=8192)
-def _has_main_on_disk(path: str, _changed: tuple[int, int]) -> bool:
+def _has_main_on_disk(path: str, _stamp: tuple[int, int]) -> bool:
     return has_main(path, read_file(path) or b"")
-
-
-def _changed(path: str) -> tuple[int, int]:
-    try:
-        state = os.stat(path)
-    except (OSError, ValueError):
-        return (0, 0)
-    return (state.st_mtime_ns, state.st_size)
 
 
 def _is_one_program(folder: str) -> bool:

@@ -75,6 +75,15 @@ def read_file(path: str) -> bytes | None:
     return text.removeprefix(b"\xef\xbb\xbf")
 
 
+def stamp(path: str) -> tuple[int, int]:
+    """What tells that a file or folder changed: its time in nanoseconds and its size in bytes; zeros where there is none."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return (0, 0)
+    return (status.st_mtime_ns, status.st_size)
+
+
 def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) -> dict[str, bytes]:
     """The text of the transitive quoted includes (for Python: imported modules of the same folder) by path, in the order
     in which they were found, without the file itself. Ends at `MAX_FILES` and `MAX_BYTES`."""
@@ -141,11 +150,11 @@ def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
 def _build_folders(folder: str) -> tuple[str, ...]:
     """Where a folder's compile database may be: in it, where .clangd says, or in a build folder of it or beside it."""
     above = os.path.dirname(folder)
-    return _build_folders_at(folder, tuple(_changed(p) for p in (folder, above, os.path.join(folder, ".clangd"))))
+    return _build_folders_at(folder, tuple(stamp(p) for p in (folder, above, os.path.join(folder, ".clangd"))))
 
 
 @lru_cache(maxsize=256)
-def _build_folders_at(folder: str, _changed: tuple[int, ...]) -> tuple[str, ...]:
+def _build_folders_at(folder: str, _stamps: tuple[tuple[int, int], ...]) -> tuple[str, ...]:
     said = _SAID.search(read_file(os.path.join(folder, ".clangd")) or b"")
     places = [os.path.join(folder, os.fsdecode(said[1].strip(b"\"' ")))] if said is not None else []
     for above in (folder, os.path.dirname(folder)):
@@ -156,13 +165,6 @@ def _build_folders_at(folder: str, _changed: tuple[int, ...]) -> tuple[str, ...]
             continue
         places += [os.path.join(above, name) for name in names[:_MOST_BUILDS]]
     return tuple(dict.fromkeys(os.path.normpath(p) for p in (folder, *places)))
-
-
-def _changed(path: str) -> int:
-    try:
-        return os.stat(path).st_mtime_ns
-    except (OSError, ValueError):
-        return 0
 
 
 def _upwards(folder: str, roots: Iterable[str]) -> Iterator[str]:

@@ -160,9 +160,9 @@ class AnalysisProcess:
         before, self._keys = self._keys, {}
         now = {path: self._program_of(path) for path in self._open}
         moved = {path for path, program in now.items() if path in before and before[path] != program}
-        sources = {program.name: set(program.sources) for program in now.values()}
+        kept = {program.name: set(program.sources) for program in now.values()}
         for key, program in list(self._programs.items()):
-            if key not in sources or not sources[key].issuperset(program.sources or ()):
+            if key not in kept or not kept[key].issuperset(program.sources or ()):
                 del self._programs[key]
             program.waiting = None  # a source may have come
         self._moved |= moved
@@ -210,7 +210,7 @@ class AnalysisProcess:
         if opened is not None:
             stamp, text = (-1, opened.revision), opened.text
         else:
-            stamp = _stamp(path)
+            stamp = sources.stamp(path)
         if program.loaded.get(path) == stamp:
             return
         if text is None:
@@ -286,7 +286,7 @@ class AnalysisProcess:
 
     def _read_few(self, program: Program) -> None:
         """A program with little left to read is read at once: findings that come and go with its parts only disturb."""
-        while program.waiting and sum(_stamp(path)[1] for path in program.waiting) <= _FEW_BYTES:
+        while program.waiting and sum(sources.stamp(path)[1] for path in program.waiting) <= _FEW_BYTES:
             for path in program.waiting:
                 self._load_with_includes(program, path)
             program.waiting = self._libraries(program)
@@ -310,7 +310,7 @@ class AnalysisProcess:
                 while program.waiting and size < _BATCH_BYTES:
                     source = program.waiting.pop(0)
                     self._load_with_includes(program, source)
-                    size += _stamp(source)[1]
+                    size += sources.stamp(source)[1]
                 program.waiting += self._libraries(program)
             self._analyse(program, path, cancel)
         finally:
@@ -414,14 +414,6 @@ class AnalysisProcess:
 def _edited(old: OpenText, new: EditedText) -> OpenText:
     text = old.text[: new.front] + new.middle + old.text[len(old.text) - new.back :]
     return OpenText(new.revision, old.language, text)
-
-
-def _stamp(path: str) -> tuple[int, int]:
-    try:
-        stat = os.stat(path)
-    except (OSError, ValueError):
-        return (0, 0)
-    return (stat.st_mtime_ns, stat.st_size)
 
 
 def serve(new_index: Callable[[], Any] | None = None) -> None:
