@@ -98,17 +98,6 @@ class Poly:
                     return False
         return True
 
-    def covers(self, other: Poly) -> bool:
-        """Whether `self - other` is `nonnegative`, without making it."""
-        if not other.terms:
-            return self.nonnegative()
-        rest = dict(self.terms)
-        for mono, coeff in other.terms:
-            left = rest.pop(mono, 0) - coeff
-            if left < 0 or (left and any(name[:1] == "-" for name in mono)):
-                return False
-        return all(coeff >= 0 and not any(name[:1] == "-" for name in mono) for mono, coeff in rest.items())
-
     def __str__(self) -> str:
         if not self.terms:
             return "0"
@@ -120,7 +109,7 @@ class Poly:
 
 
 class Covering:
-    """A polynomial of which is asked again and again whether it `covers` another."""
+    """A polynomial of which is asked whether others are below it, without making the differences."""
 
     def __init__(self, poly: Poly) -> None:
         self._terms = dict(poly.terms)
@@ -128,6 +117,7 @@ class Covering:
         self._wanted = [mono for mono, coeff in poly.terms if coeff < 0 or _may_be_negative(mono)]
 
     def covers(self, other: Poly) -> bool:
+        """Whether the polynomial less `other` is `nonnegative`."""
         own = self._terms
         terms = other.terms
         for mono, coeff in terms:
@@ -211,7 +201,7 @@ def at_least(a: Poly, b: Poly) -> bool | None:
 
 def _above(poly: Poly) -> bool:
     """Whether `poly - ONE` is `nonnegative`."""
-    return poly.covers(ONE)
+    return Covering(poly).covers(ONE)
 
 
 def _below(poly: Poly) -> bool:
