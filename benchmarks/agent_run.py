@@ -61,8 +61,18 @@ def environment(found: Mapping[str, str], folder: Path) -> dict[str, str]:
 class Beside:
     """The jobs: those of our server, or the same command beside another one. `asked` counts the requests that the model got."""
 
-    def __init__(self, server: Peer, folder: Path, ours: bool, endpoint: ScriptedEndpoint, env: Mapping[str, str]):
+    def __init__(
+        self,
+        server: Peer,
+        folder: Path,
+        ours: bool,
+        endpoint: ScriptedEndpoint,
+        env: Mapping[str, str],
+        begun_seconds: float = BEGUN_SECONDS,
+    ):
+        """`begun_seconds`: how long the model is waited for; until then the original is built and run, which is load as well."""
         self.server, self.ours, self.endpoint, self.env = server, ours, endpoint, env
+        self._begun_seconds = begun_seconds
         self.started = 0
         self._before = 0
         self.programs = [folder / "load" / name for name in ("stitched", "validated")]
@@ -83,7 +93,7 @@ class Beside:
                 text = file.read_text(encoding="utf-8")
                 item = {"uri": file.as_uri(), "languageId": "cuda", "version": -1, "text": text}
                 self.server.notify("textDocument/didOpen", textDocument=item)
-        end = time.monotonic() + BEGUN_SECONDS
+        end = time.monotonic() + self._begun_seconds
         while not self.asked and time.monotonic() < end:
             self.keep_going()
             time.sleep(0.5)

