@@ -12,7 +12,7 @@ gets the same run beside it. Opening is measured `--opened` times, each with a n
 is generated: kernels and host functions with streams, copies and a hazard here and there, always the same.
 
 Each size, server and part can be measured by itself: what the JSON file has of others is kept. A server has about `--seconds` for a
-size, of which each part has its share: when that is used up, the part ends with the samples it has, five at least (one of opening).
+size, of which each part has its share: when that is used up, the part ends with the samples it has, three at least (one of opening).
 Prints what it does and a table, writes JSON after each size and server.
 
 It needs no network. Installed have to be: stitchcuda with its dependencies and the extra `llm`, without which no model is asked; the
@@ -45,7 +45,7 @@ Model = tuple[ScriptedEndpoint, dict[str, str]]
 QUIET_SECONDS = 2.0  # after which a server that cannot be asked has said all
 TRAFFIC = ("hover", "actions", "diagnostics")
 PARTS = {"opening": 0.35, "edits": 0.25, "keys": 0.1, "idle": 0.1, "busy": 0.2}  # the share of the time of each
-FEWEST = 5  # samples of a part, however long they take
+FEWEST = 3  # samples of a part, however long they take
 RESULTS = Path(__file__).parent / "results" / "server.json"
 
 
