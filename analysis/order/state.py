@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from operator import is_not
@@ -53,6 +53,7 @@ class State:
     families: tuple[
         tuple[Key, int, Released], ...
     ] = ()  # a loop released all members of a family: one of them, the loop
+    doubtful: frozenset[Key] = frozenset()  # a place that names it held something else on some of these paths
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
@@ -72,6 +73,7 @@ class State:
             self.touched,
             dict(self.released),
             self.families,
+            self.doubtful,
             self.dead,
             self.capture_mode,
         )
@@ -209,17 +211,32 @@ def is_handle(value: Value | None) -> bool:
 
 
 def differences(a: State, b: State) -> tuple[bool, bool]:
-    """(order differs, handle-valued memory differs) between two groups of paths."""
+    """(order differs, handle-valued memory differs) between two groups of paths. It differs, too, when a thing is held here
+    on some paths and there on others: merged, both would seem to hold it."""
     order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
     order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
+    here: set[Key | Instance] = set()  # what a place holds that holds something else on the other paths
+    there: set[Key | Instance] = set()
     for obj in _apart(a.memory, b.memory):
         x, y = a.memory[obj], b.memory.get(obj)
         if y is None:
             continue
         for path in x.keys() & y.keys():
-            if x[path] != y[path] and is_handle(x[path]) and is_handle(y[path]):
-                return order, True
-    return order, False
+            one, other = x[path], y[path]
+            if one == other:
+                continue
+            if is_handle(one):
+                if is_handle(other):
+                    return order, True
+                here.add(_named(one))
+            elif is_handle(other):
+                there.add(_named(other))
+    return order, not here.isdisjoint(there)
+
+
+def _named(value: Value) -> Key | Instance:
+    """What a pointer, handle or instance names."""
+    return value if isinstance(value, Instance) else key_of_resource(value)  # type: ignore[return-value]
 
 
 def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> list[int]:
@@ -230,7 +247,8 @@ def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> 
 def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) -> State:
     """One state for two groups of paths, which are gone then. What differs becomes unknown, except that a handle wins over
     nothing."""
-    released = _released(a, b) if a.released or b.released else {}
+    doubtful = a.doubtful | b.doubtful | _held_by_some(a, b)
+    released = _released(a, b, doubtful) if a.released or b.released else {}
     memory = a.memory
     for obj in _apart(b.memory, memory):
         x, y = memory.get(obj), b.memory[obj]
@@ -257,11 +275,12 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
         a.touched | b.touched,
         released,
         tuple(f for f in a.families if f in b.families),
+        doubtful,
         capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )
 
 
-def _released(a: State, b: State) -> dict[Key, tuple[Released, Place | None]]:
+def _released(a: State, b: State, doubtful: Container[Key]) -> dict[Key, tuple[Released, Place | None]]:
     """What is released on both paths, and on one of them when what names it was left as it is: a pointer that was reset
     there is not the one that the other path still holds."""
     out: dict[Key, tuple[Released, Place | None]] = {}
@@ -270,7 +289,9 @@ def _released(a: State, b: State) -> dict[Key, tuple[Released, Place | None]]:
         for key, (here, owner) in x.released.items():
             there = y.released.get(key)
             if there is not None:
-                out.setdefault(key, (here if here.sure == there[0].sure else replace(here, sure=False), owner))
+                if here.sure and (not there[0].sure or key in doubtful):
+                    here = replace(here, sure=False)
+                out.setdefault(key, (here, owner))
                 continue
             if apart is None:
                 apart = _apart(y.memory, x.memory)
@@ -282,6 +303,21 @@ def _released(a: State, b: State) -> dict[Key, tuple[Released, Place | None]]:
 def _only_named(key: Key, here: dict[Path, Value], there: dict[Path, Value]) -> bool:
     """Something here names a thing that its counterpart there does not."""
     return any(key_of_resource(v) == key and key_of_resource(there.get(p)) != key for p, v in here.items())
+
+
+def _held_by_some(a: State, b: State) -> set[Key]:
+    """What a place names on some paths only: whoever finds it there afterwards may be on the others."""
+    found: set[Key | None] = set()
+    for obj in _apart(a.memory, b.memory):
+        x, y = a.memory[obj], b.memory.get(obj)
+        if y is None:
+            continue
+        for path in x.keys() & y.keys():
+            if x[path] != y[path]:
+                one, other = key_of_resource(x[path]), key_of_resource(y[path])
+                if one != other:
+                    found |= {one, other}
+    return {key for key in found if key is not None}
 
 
 def key_of_resource(value: Value | None) -> Key | None:

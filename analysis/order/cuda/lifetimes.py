@@ -88,7 +88,8 @@ class Lifetimes(Recorder):
 
     def release(self, state: State, key: Key, span: Span, how: str, op: int | None = None) -> None:
         """What `key` stands for must not be used from here on."""
-        made = Released(self.site(span), how, self.frame.calls, state.conditions, True, op)
+        sure = key not in state.doubtful
+        made = Released(self.site(span), how, self.frame.calls, state.conditions, sure, op)
         state.released[key] = (made, self._owner())
         frame = self.loop_stack[-1] if self.loop_stack else None
         identity = self._identity_of(key)
@@ -120,6 +121,7 @@ class Lifetimes(Recorder):
     def revive(self, state: State, key: Key) -> None:
         """It was made anew."""
         state.released.pop(key, None)
+        state.doubtful -= {key}
         mine = self._identity_of(key) if state.families else None
         if mine is not None:
             state.families = tuple(
