@@ -117,7 +117,7 @@ class Maps(Containers):
             args = args[0].items
         element = pointee_of_container(self.objects[obj].type)
         pair = None
-        if len(args) == 1:
+        if len(args) == 1 and name != "try_emplace":
             pair = self.place_of_value(self.evaluate(args[0], state))
             if pair is None:
                 return Unknown(self.fresh(name))
@@ -126,9 +126,13 @@ class Maps(Containers):
             step = self._key(instance, args, state)
         place = Place(obj, (step,))
         record = self.names.record(self.names.resolve(element))
-        others = [] if name == "insert_or_assign" else self._held_where(state, obj, step)
-        kept = others == [step] and self._holds(state, obj, step)
-        if others:
+        others = self._held_where(state, obj, step)
+        new: Value = Unknown(self.fresh("new"))
+        if not others:
+            new = Num(ONE)  # as the value is taken for what the map holds
+        elif others == [step] and self._holds(state, obj, step):
+            new = Num(ZERO)
+        if others and name != "insert_or_assign":
             for arg in args[1:]:
                 self.evaluate(arg, state)
             if step not in others:
@@ -142,21 +146,23 @@ class Maps(Containers):
         else:
             for arg in args[1:2]:
                 self.store_value(state, place, self.evaluate(arg, state), element)
-        return self._put_at(state, obj, step, kept, span)
+            if len(args) == 1:
+                state.store(place, Num(ZERO))  # a null handle or pointer
+        return self._put_at(state, obj, step, new, span)
 
     def _held_where(self, state: State, obj: int, step: Step) -> list[Step]:
         """The keys that are held and that may be this one."""
         held = dict.fromkeys(path[0] for path, _ in state.below(Place(obj)) if path and path[0] != SIZE)
         return [key for key in held if _may_be(key, step)]
 
-    def _put_at(self, state: State, obj: int, step: Step, kept: bool, span: Span) -> Value:
+    def _put_at(self, state: State, obj: int, step: Step, new: Value, span: Span) -> Value:
         """What `emplace` returns: an iterator to the entry, and whether it is new."""
         identity = self.identity("placed", span)
         result = self.object_for(identity, "placed", type=TypeRef("std::pair"), origin="temporary")
         place = Place(result.id)
         state.clear_below(place)
         state.store(place.field("first"), Pointer(self.entry(state, obj, step)))
-        state.store(place.field("second"), Num(ZERO) if kept else Unknown(self.fresh("new")))
+        state.store(place.field("second"), new)
         return Struct(place)
 
 

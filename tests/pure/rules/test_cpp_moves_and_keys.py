@@ -46,6 +46,22 @@ KEYS = {
         "m[0] = b; auto [it, in] = m.emplace(0, b); it->second = a;",
     ),
     "written through what is returned": ("m.emplace(0, a).first->second = b;", "m.emplace(0, b).first->second = a;"),
+    "where it is new": (
+        "if (auto [it, in] = m.emplace(0, a); in) it->second = b;",
+        "if (auto [it, in] = m.emplace(0, b); in) it->second = a;",
+    ),
+    "where it is new, by a pair": (
+        "auto r = m.insert({0, a}); if (r.second) r.first->second = b;",
+        "auto r = m.insert({0, b}); if (r.second) r.first->second = a;",
+    ),
+    "with nothing at first": (
+        "auto [it, in] = m.try_emplace(0); if (in) it->second = b;",
+        "auto [it, in] = m.try_emplace(0); if (in) it->second = a;",
+    ),
+    "new only once": (
+        "m.emplace(0, a); auto [it, in] = m.insert_or_assign(0, b); if (in) it->second = a;",
+        "m.emplace(0, a); auto [it, in] = m.insert_or_assign(0, b); if (!in) it->second = a;",
+    ),
     "where it is held already": (
         "m[0] = a; auto [it, in] = m.emplace(0, b); if (!in) it->second = b;",
         "m[0] = a; auto [it, in] = m.emplace(0, b); if (in) it->second = b;",
