@@ -95,6 +95,14 @@ class Documents:
         uri = self._by_path.get(path)
         return self.get(uri) if uri is not None else None
 
+    def is_of_its_file(self, document: Document) -> bool:
+        """Whether a document is the one of its path: of two URIs that mean one file, the one that was opened last is."""
+        return self._by_path.get(document.path) == document.uri
+
+    def of_files(self) -> list[Document]:
+        """One document for each path."""
+        return [entry.document for uri, entry in self._open.items() if self._by_path[entry.document.path] == uri]
+
     def all(self) -> list[Document]:
         return [entry.document for entry in self._open.values()]
 

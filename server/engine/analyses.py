@@ -12,7 +12,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
@@ -21,6 +20,7 @@ from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.messages import (
     LENGTH,
+    Begun,
     Check,
     DiskChanged,
     EditedText,
@@ -41,13 +41,13 @@ from stitchcuda.server.engine.messages import (
     pack,
     unpack,
 )
+from stitchcuda.server.engine.stuck import LOOK_SECONDS, Silence
 from stitchcuda.server.settings import Settings
 from stitchcuda.server.transport import PipeReader, PipeWriter
 
 log = logging.getLogger(__name__)
 
 COMMAND = (sys.executable, "-m", "stitchcuda.server.engine.process")
-_STUCK_SECONDS = 120.0  # a check that takes longer is ended by ending the process
 _FAILED_STARTS = 5
 _CRASHES_PER_TEXT = 2  # after that a text is left alone until it changes
 
@@ -89,7 +89,10 @@ class Analyses:
         self._partly: dict[str, tuple[int, FileFacts]] = {}  # what is known for good of texts that are being analysed
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
-        self._running: dict[str, tuple[int, float]] = {}  # path -> revision asked for, when
+        self._running: dict[str, int] = {}  # path -> revision asked for
+        self._at_work = ""  # the path of the check that the process has begun
+        self._silence = Silence()
+        self._watch: asyncio.Task[None] | None = None
         self._crashes: dict[tuple[str, int], int] = {}
         self._changed = asyncio.Condition()
         self._answers: dict[int, asyncio.Future[Any]] = {}
@@ -109,6 +112,8 @@ class Analyses:
         stdin, stdout = _pipes(self._process)
         self._writer = PipeWriter(stdin.fileno())
         self._receiver = asyncio.create_task(self._receive(self._process, PipeReader(stdout.fileno()).stream))
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._end_when_stuck())
         self._sent.clear()
         self._send(self._workspace)
 
@@ -123,8 +128,9 @@ class Analyses:
         self._closing = True
         for timer in self._timers.values():
             timer.cancel()
-        if self._receiver is not None:
-            self._receiver.cancel()
+        for task in (self._receiver, self._watch):
+            if task is not None:
+                task.cancel()
         for process in (self._process, self._early):
             if process is not None and process.poll() is None:
                 process.kill()
@@ -134,6 +140,7 @@ class Analyses:
             while True:
                 head = await stream.readexactly(LENGTH.size)
                 self._failed_starts = 0
+                self._silence.heard()
                 message = unpack(await stream.readexactly(LENGTH.unpack(head)[0]))
                 await self._handle(message)
         except asyncio.IncompleteReadError:
@@ -150,11 +157,12 @@ class Analyses:
         self._failed_starts += 1
         log.error("the analysis process ended (exit code %s) and is started again", code)
         lost, self._running = self._running, {}
-        for path, (revision, _) in lost.items():
-            key = (path, revision)
+        guilty, self._at_work = self._at_work, ""
+        if guilty in lost:  # what waited behind it did nothing
+            key = (guilty, lost[guilty])
             self._crashes[key] = self._crashes.get(key, 0) + 1
             if self._crashes[key] >= _CRASHES_PER_TEXT:
-                self._failures[path] = (revision, f"the analysis process ended (exit code {code})")
+                self._failures[guilty] = (lost[guilty], f"the analysis process ended (exit code {code})")
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(EngineUnavailable("the analysis process ended"))
@@ -213,14 +221,12 @@ class Analyses:
 
     def _ask(self, document: Document) -> None:
         self._send_texts()
-        began = time.monotonic()
-        self._running[document.path] = (document.revision, began)
+        self._running[document.path] = document.revision
         self._send(Check(document.path))
-        asyncio.get_running_loop().call_later(_STUCK_SECONDS, self._check_stuck, document.path, began)
 
     def _send_texts(self) -> None:
         changed: dict[str, OpenText | EditedText] = {}
-        for document in self._documents.all():
+        for document in self._documents.of_files():
             sent = self._sent.get(document.path)
             if sent is not None and sent[0] == document.revision:
                 continue
@@ -236,12 +242,21 @@ class Analyses:
         if changed:
             self._send(Texts(changed))
 
-    def _check_stuck(self, path: str, began: float) -> None:
-        running = self._running.get(path)
-        if running is not None and running[1] == began and self._process is not None:
-            log.error("an analysis took more than %.0f s; its process is ended", _STUCK_SECONDS)
-            self._crashes[(path, running[0])] = _CRASHES_PER_TEXT
-            self._process.kill()
+    async def _end_when_stuck(self) -> None:
+        """Ends a process that owes an answer and will not give it; what it was asked is asked of the next one."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            process = self._process
+            if process is None or not (self._running or self._answers):
+                self._silence.heard()
+                continue
+            why = self._silence.why_stuck(process.pid)
+            if why:
+                log.error("the analysis %s; its process is ended", why)
+                if self._at_work in self._running:  # once is enough
+                    self._crashes[self._at_work, self._running[self._at_work]] = _CRASHES_PER_TEXT
+                self._silence.heard()
+                process.kill()
 
     def _send(self, message: Request) -> None:
         if self._writer is not None:
@@ -251,6 +266,9 @@ class Analyses:
 
     async def _handle(self, message: object) -> None:
         match message:
+            case Begun(path=path):
+                self._at_work = path
+                return
             case Result():
                 self._take(message)
             case Partly(revisions=revisions, facts=facts):
@@ -283,7 +301,7 @@ class Analyses:
 
     def _take(self, result: Result) -> None:
         running = self._running.get(result.path)
-        if running is not None and result.complete and result.revisions.get(result.path, -1) >= running[0]:
+        if running is not None and result.complete and result.revisions.get(result.path, -1) >= running:
             self._running.pop(result.path)
         for path, facts in result.facts.items():
             document = self._documents.at(path)
@@ -312,11 +330,13 @@ class Analyses:
     def latest(self, document: Document) -> tuple[int, FileFacts] | None:
         """The newest facts of a document, with the revision they hold for: all findings of that text, or what is known for good of a
         newer one so far."""
+        if not self._documents.is_of_its_file(document):
+            return None
         return self._partly.get(document.path) or self._facts.get(document.path)
 
     def is_current(self, document: Document) -> bool:
         """Whether the latest facts hold for this revision, or none will come."""
-        if self._failed(document):
+        if self._failed(document) or not self._documents.is_of_its_file(document):
             return True
         known = self._facts.get(document.path)
         return known is not None and known[0] == document.revision
@@ -345,7 +365,7 @@ class Analyses:
         async with self._changed:
             while True:
                 document = self._documents.get(uri)
-                if document is None or self._failed(document):
+                if document is None or self._failed(document) or not self._documents.is_of_its_file(document):
                     return
                 known = self._outlines.get(document.path)
                 if known is not None and known[0] == document.revision:
@@ -354,7 +374,7 @@ class Analyses:
 
     def outline(self, document: Document) -> tuple[int, FileFacts] | None:
         """The newest launches and functions of a document, with the revision they hold for."""
-        return self._outlines.get(document.path)
+        return self._outlines.get(document.path) if self._documents.is_of_its_file(document) else None
 
     async def graph_text(self, path: str, function: str, form: str, trace: str = "") -> str:
         document = self._documents.at(path)
@@ -378,10 +398,7 @@ class Analyses:
         self._answers[number] = answer
         self._send(request(number))
         try:
-            async with asyncio.timeout(_STUCK_SECONDS):
-                got = await answer
-        except TimeoutError as error:
-            raise EngineUnavailable("the analysis did not answer in time") from error
+            got = await answer
         finally:
             self._answers.pop(number, None)
         if got.error:

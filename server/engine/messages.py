@@ -80,6 +80,13 @@ class GraphText:
 
 
 @dataclass(frozen=True, slots=True)
+class Begun:
+    """What the process does from now on is for the `Check` of this path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Result:
     """Findings in the open files of one program, with the revisions they hold for. `complete`: the program's other files
     were read; else another `Result` follows."""
@@ -155,7 +162,7 @@ class FixAnswer:
 
 
 Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText | FixAll
-Reply: TypeAlias = Result | Partly | Outline | Indexing | Failed | GraphAnswer | FixAnswer
+Reply: TypeAlias = Begun | Result | Partly | Outline | Indexing | Failed | GraphAnswer | FixAnswer
 
 
 def pack(message: Request | Reply) -> bytes:

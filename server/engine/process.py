@@ -24,6 +24,7 @@ from stitchcuda.server import sources
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.inbox import Inbox
 from stitchcuda.server.engine.messages import (
+    Begun,
     Check,
     DiskChanged,
     EditedText,
@@ -248,6 +249,7 @@ class AnalysisProcess:
 
     def _check(self, path: str) -> None:
         cancel = self._inbox.running(path)
+        self._send(Begun(path))
         try:
             for program in self._programs_with(path):
                 for opened in self._open:

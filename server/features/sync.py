@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
 from stitchcuda.server.convert import from_changes
+from stitchcuda.server.documents import path_of
 from stitchcuda.server.features import diagnostics, on_save, project_file, project_settings, rewrite
 
 if TYPE_CHECKING:
@@ -14,8 +15,11 @@ if TYPE_CHECKING:
 
 def did_open(ls: StitchServer, params: t.DidOpenTextDocumentParams) -> None:
     item = params.text_document
+    before = ls.documents.at(path_of(item.uri, item.language_id))
     document = ls.documents.open(item.uri, item.language_id, item.version, item.text)
     ls.analyses.opened(document.path)
+    if before is not None and before.uri != document.uri:
+        diagnostics.clear(ls, before)  # another URI of the file: what is found is told of the newest
     if project_file.is_one(document):
         diagnostics.show_project_file(ls, document)
     elif ls.is_relevant(document):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -252,6 +253,49 @@ async def test_a_crash_of_the_analysis_process_is_survived() -> None:
         await diagnostics(editor, URI, 1)
         assert (await editor.command("stitchcuda.status"))["analysis"]["restarts"] >= 1
         assert not editor.client.messages
+
+
+async def test_a_file_that_ends_the_process_costs_no_other_its_findings() -> None:
+    others = [f"file:///project/{name}.cu" for name in "bcd"]
+    async with editor_session("vscode", options=NOW) as editor:
+        editor.open(URI, TEXT + "// CRASH\n")
+        for uri in others:
+            editor.open(uri, TEXT)
+        for uri in others:
+            await diagnostics(editor, uri, 1)
+        await diagnostics(editor, URI, 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it takes minutes until a process is given up")
+async def test_an_analysis_that_never_ends_costs_no_other_its_findings() -> None:
+    """That of the fake waits for nothing; one that runs for ever is looked at in test_stuck."""
+    other = "file:///project/b.cu"
+    async with editor_session("vscode", (*FAKE, "--patience", "6"), NOW) as editor:
+        editor.open(URI, TEXT + "// STUCK\n")
+        editor.open(other, TEXT)
+        await diagnostics(editor, other, 1)
+        await diagnostics(editor, URI, 0)
+        editor.replace(URI, TEXT)
+        await diagnostics(editor, URI, 1)
+
+
+@pytest.mark.parametrize("name", ["neovim", "vscode"])
+async def test_two_uris_of_one_file(name: str) -> None:
+    """What is found is told of the one that was opened last, and of the other one when that is closed; nobody waits for ever."""
+    one, two = "file:///project/a%2Bb.cu", "file:///project/a+b.cu"
+    async with editor_session(name, options=NOW) as editor:
+        editor.open(one, TEXT)
+        await diagnostics(editor, one, 1)
+        editor.open(two, TEXT)
+        await diagnostics(editor, two, 1)
+        await diagnostics(editor, one, 0)
+        editor.replace(one, TEXT + "\n")
+        place = t.TextDocumentIdentifier(uri=one)
+        hover = t.HoverParams(text_document=place, position=editor.find(one, "k<<<"))
+        assert await asyncio.wait_for(editor.client.text_document_hover_async(hover), 10) is None
+        assert await editor.shown(one) == []
+        editor.close(two)
+        await diagnostics(editor, one, 1)
 
 
 async def test_an_analysis_process_that_does_not_start_is_given_up() -> None:

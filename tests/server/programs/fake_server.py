@@ -1,6 +1,6 @@
 """A language server with the fake engine. `--fail NAME...` makes the handlers of these LSP methods and commands raise, `--starve N`
 leaves no thread of the event loop's pool free for N seconds from `initialized` on,
-`--no-analysis` gives it an analysis process that ends at once, `--tool FILE` runs jobs with that Python program in place of
+`--patience N` gives up an analysis process that does nothing for N seconds, `--no-analysis` gives it an analysis process that ends at once, `--tool FILE` runs jobs with that Python program in place of
 the command line, `--answer-seconds N` waits that long for the answer to a question, `--debug`
 logs all that the real one logs at its most talkative."""
 
@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any
 
 from lsprotocol import types as t
+from stitchcuda.server.engine import analyses, stuck
 from stitchcuda.server.lsp import COMMANDS, FEATURES, build_server, run_stdio
 
 
@@ -46,6 +47,9 @@ if __name__ == "__main__":
     analysis = ("-m", "tests.server.programs.fake_analysis")
     if "--no-analysis" in sys.argv:
         analysis = ("-c", "raise SystemExit(3)")
+    if "--patience" in sys.argv:
+        stuck._IDLE_SECONDS = float(sys.argv[sys.argv.index("--patience") + 1])
+        analyses.LOOK_SECONDS = 0.5
     server = build_server("0", (sys.executable, *analysis), features=features, commands=commands)
     if "--tool" in sys.argv:
         server.child_command = (sys.executable, sys.argv[sys.argv.index("--tool") + 1])
