@@ -6,9 +6,11 @@ orders them. `warp_only` tells that all witnesses found for two sites lie in one
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED
@@ -54,7 +56,12 @@ class _Seen:
 
     writes: list[tuple[Access, int]] = field(default_factory=list)
     reads: list[tuple[Access, int]] = field(default_factory=list)
-    known: int = 0  # how much of the memory's log this tells of
+    writes_known: int = 0  # how much of the memory's log they tell of
+    reads_known: int = 0
+
+
+_PART = 1024  # cells
+_Done: TypeAlias = tuple[int, Access, Footprint]  # with its position in the log
 
 
 @dataclass(slots=True)
@@ -68,6 +75,8 @@ class _Contents:
     read: Table = field(default_factory=Table)
     seen: dict[Cell, _Seen] = field(default_factory=dict)
     sites: dict[Site, set[Mode]] = field(default_factory=dict)
+    parts: dict[int, list[int]] = field(default_factory=dict)  # where in the log each part of the array is touched
+    scattered: list[int] = field(default_factory=list)  # where in the log all parts may be
 
     def shared(self, footprint: Footprint, mode: Mode) -> AbstractSet[Cell]:
         """The cells of an access that other lanes have touched, in a way that asks for order."""
@@ -79,36 +88,71 @@ class _Contents:
         return cells
 
     def add(self, access: Access, footprint: Footprint) -> None:
+        position = len(self.log)
         self.log.append((access, footprint))
+        if footprint.pattern.mask:
+            for part in range(footprint.first // _PART, (footprint.first + footprint.pattern.last) // _PART + 1):
+                self.parts.setdefault(part, []).append(position)
+        else:
+            self.scattered.append(position)
         self.sites.setdefault(access.site, set()).add(access.mode)
         table = self.updated if access.mode is Mode.ATOMIC else self.read if access.mode is Mode.READ else self.written
         table.add(footprint)
 
-    def near(self, footprint: Footprint) -> list[tuple[int, Access, Footprint]]:
-        """Of what was done, that which may have touched a cell of a footprint, with its position in the log."""
-        known: dict[tuple[int, int], bool] = {}
+    def before(self, footprint: Footprint, cells: AbstractSet[Cell], *, reads: bool) -> list[_Done]:
+        """Of what was done, in order, that which may be kept of one of these cells of a footprint (`_keep`). Without `reads`
+        only what writes."""
+        own = footprint.pattern.mask
+        # cells that one, two and three later accesses touch: reads, and what writes
+        once, twice, thrice = [0, 0], [0, 0], [0, 0]
         found = []
-        for position, (access, other) in enumerate(self.log):
-            key = (id(other.pattern), other.first)
-            overlaps = known.get(key)
-            if overlaps is None:
-                overlaps = known[key] = footprint.overlaps(other)
-            if overlaps:
-                found.append((position, access, other))
+        for position in self._near(footprint, cells):
+            access, other = self.log[position]
+            writes = access.mode is not Mode.READ
+            if not (reads or writes):
+                continue
+            mask = other.pattern.mask
+            if mask and own:
+                apart = other.first - footprint.first
+                mask = own & (mask << apart if apart >= 0 else mask >> -apart)
+                if not mask & ~thrice[writes]:
+                    continue
+                thrice[writes] |= twice[writes] & mask
+                twice[writes] |= once[writes] & mask
+                once[writes] |= mask
+            found.append((position, access, other))
+            if thrice[True] == own and own and (not reads or thrice[False] == own):
+                break
+        found.reverse()
         return found
 
-    def at(self, cell: Cell, near: Sequence[tuple[int, Access, Footprint]]) -> _Seen:
-        """`near`: the part of the log in which the cell may be."""
+    def _near(self, footprint: Footprint, cells: AbstractSet[Cell]) -> Sequence[int]:
+        """Positions in the log of what may have touched one of some cells, the last first."""
+        if not footprint.pattern.mask:
+            return range(len(self.log) - 1, -1, -1)
+        parts = {cell // _PART for cell in cells}
+        if len(parts) == 1 and not self.scattered:
+            return self.parts.get(parts.pop(), [])[::-1]
+        near = set(self.scattered).union(*[self.parts.get(part, ()) for part in parts])
+        return sorted(near, reverse=True)
+
+    def at(self, cell: Cell, before: Sequence[_Done], *, reads: bool) -> list[tuple[Access, int]]:
+        """What is kept of a cell: what wrote, and with `reads` what read. `before` is what `before` gives for it."""
         seen = self.seen.get(cell)
         if seen is None:
             seen = self.seen[cell] = _Seen()
-        for position, access, footprint in near:
-            if position >= seen.known and footprint.touches(cell):
-                kept = seen.reads if access.mode is Mode.READ else seen.writes
+        first = min(seen.writes_known, seen.reads_known) if reads else seen.writes_known
+        for position, access, footprint in before[bisect_left(before, first, key=_position) :] if first else before:
+            read = access.mode is Mode.READ
+            if position >= (seen.reads_known if read else seen.writes_known) and footprint.touches(cell):
+                kept = seen.reads if read else seen.writes
                 for lane in footprint.lanes_at(cell):
                     _keep(kept, access, lane)
-        seen.known = len(self.log)
-        return seen
+        seen.writes_known = len(self.log)
+        if not reads:
+            return seen.writes
+        seen.reads_known = len(self.log)
+        return seen.writes + seen.reads
 
 
 @dataclass(slots=True)
@@ -162,7 +206,8 @@ class _Search:
         self.footprints = footprints
         self.barriers: list[Barrier] = []  # that separate the block, since all was forgotten
         self.meetings: list[Barrier] = []  # of warps
-        self.memory: dict[tuple[Buffer, str], _Contents] = {}
+        # apart for symbolic footprints: they meet no others
+        self.memory: dict[tuple[Buffer, str, bool], _Contents] = {}
         self.loose: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}  # whose index may be any
         self.exact: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}
         self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
@@ -210,11 +255,16 @@ class _Search:
             if not completed(access, wait, commits):
                 left.append(access)
             else:
-                self._contents(access).add(access, self.footprints.of(access))
+                footprint = self.footprints.of(access)
+                self._contents(access, footprint).add(access, footprint)
         self.pending = left
 
-    def _contents(self, access: Access) -> _Contents:
-        return self.memory.setdefault((access.buffer, access.field), _Contents())
+    def _contents(self, access: Access, footprint: Footprint) -> _Contents:
+        key = (access.buffer, access.field, footprint.symbolic)
+        contents = self.memory.get(key)
+        if contents is None:
+            contents = self.memory[key] = _Contents()
+        return contents
 
     # ----------------------------------------------------------------------------------------------------------- accesses
 
@@ -234,10 +284,8 @@ class _Search:
                 self._against(self.exact.get(buffer), event)
                 self.loose.setdefault(buffer, {}).setdefault(event.site, []).append(event)
             return
-        contents = self.memory.get(buffer)
-        if contents is None:
-            contents = self.memory[buffer] = _Contents()
         footprint = self.footprints.of(event)
+        contents = self._contents(event, footprint)
         if not self._settled(event, contents):
             meeting = contents.shared(footprint, mode)
             if meeting:
@@ -248,29 +296,55 @@ class _Search:
         self.exact.setdefault(buffer, {}).setdefault(event.site, []).append(event)
 
     def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: AbstractSet[Cell]) -> None:
+        reads = event.mode is not Mode.READ
+        before = contents.before(footprint, cells, reads=reads)
         pairs: dict[int, _Pair] = {}
+        cells = self._open(event, footprint, before, pairs)
+        if not cells:  # mostly: a barrier stands between, or it is known that they meet
+            return
         kept: dict[Cell, list[tuple[Access, int]]] = {}
-        reading = event.mode is Mode.READ
-        near = contents.near(footprint)
         met = 0
+        learnt = False
         for cell, lane in zip(footprint.cells, footprint.lanes, strict=True):
             if cell not in cells:
                 continue
             met += 1
-            if not met % _ASKED_AGAIN and self._settled(event, contents):
-                return
-            before = kept.get(cell)
-            if before is None:
-                seen = contents.at(cell, near)
-                before = kept[cell] = seen.writes if reading else seen.writes + seen.reads
-            for earlier, other in before:
+            if learnt and not met % _ASKED_AGAIN:
+                learnt = False
+                cells = self._open(event, footprint, before, pairs)
+                if not cells:
+                    return
+            seen = kept.get(cell)
+            if seen is None:
+                seen = kept[cell] = contents.at(cell, before, reads=reads)
+            for earlier, other in seen:
                 if other == lane:
                     continue
-                pair = pairs.get(earlier.at)
-                if pair is None:
-                    pair = pairs[earlier.at] = self._pair(earlier, event)
+                pair = pairs[earlier.at]
                 if not pair.done:
+                    known = pair.best.conflict
                     self._met(pair, earlier, event, other, lane, sure=True)
+                    learnt = learnt or pair.best.conflict is not known
+
+    def _open(
+        self, event: Access, footprint: Footprint, before: Sequence[_Done], pairs: dict[int, _Pair]
+    ) -> AbstractSet[Cell]:
+        """The cells in which something may be learnt of an access and those before it."""
+        cells: frozenset[Cell] = frozenset()
+        for _, earlier, other in before:
+            pair = pairs.get(earlier.at)
+            if pair is None:
+                pair = pairs[earlier.at] = self._pair(earlier, event)
+            known = pair.best.conflict
+            certain = known is not None and known.sure and not known.barred
+            pair.done = pair.done or known is not None and certain and not known.warp_only
+            if not (pair.done or pair.asked):
+                self._ask(pair, earlier, event)
+            if not (pair.done or certain and pair.barred):
+                met = footprint.crossing(other, warps=certain)  # within a warp they are known to meet
+                if met:
+                    cells = met if not cells else cells | met
+        return cells
 
     def _settled(self, event: Access, contents: _Contents) -> bool:
         """Nothing more is to be learnt about this place and those that have touched the array."""
@@ -483,6 +557,9 @@ def _parts(a: Access, b: Access) -> bool:
         and a.part != b.part
         and all(not e.part.unknown and e.part.same_on(e.lanes) for e in (a, b) if e.part is not None)
     )
+
+
+_position = itemgetter(0)
 
 
 def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:

@@ -8,40 +8,53 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
-from stitchcuda.analysis.kernel.lanes import Form, lanes_of
+from stitchcuda.analysis.kernel.lanes import WARP, Form, Key, lanes_of
 from stitchcuda.analysis.kernel.model import Access, Buffer, KernelTrace, Mask, Memory
 
-Cell: TypeAlias = object
-Owners: TypeAlias = dict[Cell, int]  # cells, each with the one lane that touches it, or with `SEVERAL`
+Cell: TypeAlias = int
+Owners: TypeAlias = dict[Cell, int]  # cells, each with the one lane (or warp) that touches it, or with `SEVERAL`
 
 SEVERAL = -1
 _FEW = 128  # footprints that are compared one by one
 _WIDEST = 1 << 16  # cells, of a pattern that is compared as a set of bits
+_WIDEST_UNION = 1 << 18  # and of all patterns together
 
 
 class Pattern:
-    """Cells and lanes side by side, in order of lanes. Cells that are numbers count from the first of them: accesses that
-    walk through an array have one pattern."""
+    """Cells and lanes side by side, in order of lanes. Cells count from the first of them: accesses that walk through an array
+    have one pattern."""
 
-    def __init__(self, cells: tuple[Cell, ...], lanes: tuple[int, ...], counted: bool) -> None:
+    def __init__(self, cells: tuple[Cell, ...], lanes: tuple[int, ...]) -> None:
         self.cells = cells
         self.lanes = lanes
-        self.counted = counted
-        self.mask = _mask(cells) if counted else 0  # bit k: cell k is touched; 0: not known
-        self.crossings: dict[tuple[int, int], frozenset[Cell]] = {}  # by the other pattern, and where it stands
+        self.last = max(cells)
+        self.mask = _mask(cells) if self.last <= _WIDEST else 0  # bit k: cell k is touched; 0: not known
+        # by the other pattern, where it stands, and whether warps are compared
+        self.crossings: dict[tuple[int, int, bool], frozenset[Cell]] = {}
         self._owners: Owners | None = None
+        self._warps: Owners | None = None
         self._by_cell: dict[Cell, list[int]] | None = None
         self.alone = len(set(cells)) == len(cells)  # no two lanes touch one cell
 
     @property
     def owners(self) -> Owners:
         if self._owners is None:
-            owners = dict(zip(self.cells, self.lanes, strict=True))
-            if not self.alone:
-                first = dict(zip(reversed(self.cells), reversed(self.lanes), strict=True))
-                owners = {c: lane if first[c] == lane else SEVERAL for c, lane in owners.items()}
-            self._owners = owners
+            self._owners = self._owned_by(self.lanes)
         return self._owners
+
+    @property
+    def warps(self) -> Owners:
+        """The owners, told by their warps."""
+        if self._warps is None:
+            self._warps = self._owned_by([lane // WARP for lane in self.lanes])
+        return self._warps
+
+    def _owned_by(self, threads: Sequence[int]) -> Owners:
+        owners = dict(zip(self.cells, threads, strict=True))
+        if self.alone:
+            return owners
+        first = dict(zip(reversed(self.cells), reversed(threads), strict=True))
+        return {c: thread if first[c] == thread else SEVERAL for c, thread in owners.items()}
 
     def lanes_at(self, cell: Cell) -> list[int]:
         if self._by_cell is None:
@@ -53,14 +66,16 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """A pattern with the number of its first cell."""
+    """A pattern with the number of its first cell. `symbolic` cells have numbers of their own, in no order."""
 
     pattern: Pattern
     first: int
+    symbolic: bool = False
 
     @property
     def cells(self) -> Sequence[Cell]:
-        return self.pattern.cells if not self.first else [cell + self.first for cell in self.pattern.cells]  # type: ignore[operator]
+        first = self.first
+        return self.pattern.cells if not first else [cell + first for cell in self.pattern.cells]
 
     @property
     def lanes(self) -> tuple[int, ...]:
@@ -68,49 +83,42 @@ class Footprint:
 
     @property
     def owners(self) -> Owners:
-        owners = self.pattern.owners
-        return owners if not self.first else {cell + self.first: lane for cell, lane in owners.items()}  # type: ignore[operator]
+        owners, first = self.pattern.owners, self.first
+        return owners if not first else {cell + first: lane for cell, lane in owners.items()}
 
     def overlaps(self, other: Footprint) -> bool:
-        """Whether some cell may be touched by both."""
-        mine, theirs = self.pattern, other.pattern
-        if not (mine.mask and theirs.mask):
-            return mine.counted == theirs.counted
+        """Whether some cell may be touched by both, if they are of one kind."""
         apart = self.first - other.first
-        return bool(mine.mask << apart & theirs.mask if apart >= 0 else mine.mask & theirs.mask << -apart)
+        if apart > other.pattern.last or -apart > self.pattern.last:
+            return False
+        mine, theirs = self.pattern.mask, other.pattern.mask
+        if not (mine and theirs):
+            return True
+        return bool(mine << apart & theirs if apart >= 0 else mine & theirs << -apart)
 
     def touches(self, cell: Cell) -> bool:
-        return self._within(cell) in self.pattern.owners
+        return cell - self.first in self.pattern.owners
 
     def lanes_at(self, cell: Cell) -> list[int]:
-        return self.pattern.lanes_at(self._within(cell))
+        return self.pattern.lanes_at(cell - self.first)
 
-    def crossing(self, other: Footprint) -> frozenset[Cell]:
-        """The cells that both touch, in different lanes."""
+    def crossing(self, other: Footprint, *, warps: bool = False) -> frozenset[Cell]:
+        """The cells that both touch, in different lanes (in different warps)."""
         mine, theirs = self.pattern, other.pattern
         apart = self.first - other.first
-        if not self.overlaps(other) or (not apart and mine is theirs and mine.alone):
+        if (not apart and mine is theirs and mine.alone) or not self.overlaps(other):
             return _NONE
-        known = mine.crossings.get((id(theirs), apart))
+        key = (id(theirs), apart, warps)
+        known = mine.crossings.get(key)
         if known is None:
-            owner = theirs.owners.get
-            if apart:
-                found = {
-                    c
-                    for c, lane in mine.owners.items()
-                    if (o := owner(c + apart)) is not None and (o != lane or lane < 0)  # type: ignore[operator]
-                }
-            else:
-                found = {
-                    c for c, lane in mine.owners.items() if (o := owner(c)) is not None and (o != lane or lane < 0)
-                }
-            known = mine.crossings[id(theirs), apart] = frozenset(found)
+            own, owners = (mine.warps, theirs.warps) if warps else (mine.owners, theirs.owners)
+            owner = owners.get
+            found = {c for c, k in own.items() if (o := owner(c + apart)) is not None and (o != k or k < 0)}
+            known = mine.crossings[key] = frozenset(found)
         if not known or not self.first:
             return known
-        return frozenset([cell + self.first for cell in known])  # type: ignore[operator]
-
-    def _within(self, cell: Cell) -> Cell:
-        return cell - self.first if self.first and isinstance(cell, int) else cell
+        first = self.first
+        return frozenset([cell + first for cell in known])
 
 
 _NONE: frozenset[Cell] = frozenset()
@@ -123,6 +131,7 @@ class Footprints:
         self._granules = _granules(trace)
         self._known: dict[tuple[Form, Mask, int, int], Footprint] = {}
         self._patterns: dict[tuple[tuple[Cell, ...], Mask, int], Pattern] = {}
+        self._numbers: dict[Key, int] = {}  # of indices that are not known
 
     def of(self, access: Access) -> Footprint:
         """`access.offset` is not unknown."""
@@ -139,48 +148,49 @@ class Footprints:
         lanes = lanes_of(access.lanes)
         exact = access.offset.exact
         if not span or exact is None:
-            return Footprint(Pattern(access.offset.at_each(lanes), lanes, False), 0)
+            numbers = self._numbers
+            cells = [numbers.setdefault(key, len(numbers)) for key in access.offset.at_each(lanes)]
+            first = min(cells)
+            return Footprint(self._pattern(tuple([cell - first for cell in cells]), access.lanes, 1), first, True)
         if isinstance(exact, int):
-            first, starts = exact // grain, (0,) * len(lanes)
-        else:
-            chosen = exact if len(exact) == len(lanes) else [exact[lane] for lane in lanes]
-            lowest = min(chosen)
-            first = lowest // grain
-            lowest = first * grain
-            starts = tuple([(x - lowest) // grain for x in chosen])
-        key = (starts, access.lanes, span)
+            return Footprint(self._pattern((0,) * len(lanes), access.lanes, span), exact // grain)
+        chosen = exact if len(exact) == len(lanes) else [exact[lane] for lane in lanes]
+        first = min(chosen) // grain
+        lowest = first * grain
+        return Footprint(self._pattern(tuple([(x - lowest) // grain for x in chosen]), access.lanes, span), first)
+
+    def _pattern(self, starts: tuple[int, ...], lanes: Mask, span: int) -> Pattern:
+        key = (starts, lanes, span)
         pattern = self._patterns.get(key)
         if pattern is None:
-            pattern = self._patterns[key] = _pattern(starts, lanes, span)
-        return Footprint(pattern, first)
+            pattern = self._patterns[key] = _pattern(starts, lanes_of(lanes), span)
+        return pattern
 
 
 def _pattern(starts: tuple[int, ...], lanes: tuple[int, ...], span: int) -> Pattern:
     if span == 1:
-        return Pattern(starts, lanes, True)
+        return Pattern(starts, lanes)
     steps = range(span)
     cells = tuple([start + step for start in starts for step in steps])
-    return Pattern(cells, tuple([k for k in lanes for _ in steps]), True)
+    return Pattern(cells, tuple([k for k in lanes for _ in steps]))
 
 
 def _mask(cells: tuple[Cell, ...]) -> int:
-    numbers: set[int] = set(cells)  # type: ignore[arg-type]
-    highest = max(numbers)
-    if highest > _WIDEST:
-        return 0
+    highest = max(cells)
     touched = bytearray(b"0") * (highest + 1)
-    for cell in numbers:
+    for cell in cells:
         touched[highest - cell] = 49  # "1"
     return int(touched, 2)
 
 
 class Table:
-    """Footprints of one kind of access to an array since the last barrier."""
+    """Footprints of one kind of access to an array since the last barrier, all symbolic or none."""
 
     def __init__(self) -> None:
         self.footprints: dict[tuple[int, int], Footprint] = {}
         self._union: int | None = 0  # the cells touched, as bits that count from `_first`; None: not known
         self._first = 0
+        self._last = 0
         self._owners: Owners = {}  # of the first `_merged` footprints
         self._merged = 0
 
@@ -188,26 +198,29 @@ class Table:
         key = (id(footprint.pattern), footprint.first)
         if key in self.footprints:
             return
+        first, last = footprint.first, footprint.first + footprint.pattern.last
         if not self.footprints:
-            self._first = footprint.first
+            self._first, self._last = first, last
         self.footprints[key] = footprint
-        if not footprint.pattern.mask:
+        self._last = max(self._last, last)
+        if not footprint.pattern.mask or self._last - min(first, self._first) > _WIDEST_UNION:
             self._union = None
         elif self._union is not None:
-            if footprint.first < self._first:
-                self._union <<= self._first - footprint.first
-                self._first = footprint.first
-            self._union |= footprint.pattern.mask << footprint.first - self._first
+            if first < self._first:
+                self._union <<= self._first - first
+            self._union |= footprint.pattern.mask << max(first - self._first, 0)
+        self._first = min(first, self._first)
 
     def crossing(self, footprint: Footprint) -> AbstractSet[Cell]:
         """The cells of a footprint that other lanes have touched."""
         if not self.footprints:
             return _NONE
-        mask = footprint.pattern.mask
-        if self._union is not None and mask:
-            apart = footprint.first - self._first
-            if not (mask << apart & self._union if apart >= 0 else mask & self._union << -apart):
-                return _NONE
+        apart = footprint.first - self._first
+        if -apart > footprint.pattern.last or footprint.first > self._last:
+            return _NONE
+        mask, union = footprint.pattern.mask, self._union
+        if union is not None and mask and not (mask << apart & union if apart >= 0 else mask & union << -apart):
+            return _NONE
         if len(self.footprints) > _FEW:
             return crossing(footprint.owners, self._all())
         found: AbstractSet[Cell] = _NONE
