@@ -38,7 +38,7 @@ from stitchcuda.analysis.index.shared import (
 from stitchcuda.analysis.index.way import Entry, Seen, State, Way
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.order.execute import execute_entry
-from stitchcuda.analysis.order.recorder import Options
+from stitchcuda.analysis.order.recorder import Cancelled, Options
 from stitchcuda.analysis.order.timeline import Timeline
 from stitchcuda.analysis.program import cuda, cupy
 from stitchcuda.analysis.program.ir import Function, Module, Problem, Program
@@ -347,6 +347,8 @@ class Index:
             given = RuleInput(timeline, program, sources)
             found = tuple(f for rule in RULES for f in rule.check(given)) if self._findings else ()
             beyond = any(rule.asks_beyond is not None and rule.asks_beyond(timeline) for rule in RULES)
+        except Cancelled:
+            return None
         except Exception as error:
             if self._strict:
                 raise

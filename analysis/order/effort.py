@@ -16,6 +16,7 @@ OPS_PER_BYTE = 0.012  # 90 of 100 stay below 0.018
 SHOWN = 1.0  # strain above which inner loops are not shown again
 CUT = 4.0  # strain at which an entry is cut
 CUT_WITHOUT_WORK = 0.5  # the same for an entry from which no device work can be reached
+_LOOK_STEPS = 1_000  # between two looks at whether to go on: some tens of milliseconds
 
 
 @dataclass(slots=True)
@@ -26,12 +27,18 @@ class Effort:
     steps: int = 0  # evaluated nodes
     text: int = 0  # bytes of the functions that were entered
     most: int = 0  # steps after which it is cut
+    look: int = 0  # steps after which it is asked whether to go on
     cut: float = CUT
 
     def grow(self, text: int) -> None:
         """A function is entered for the first time."""
         self.text += text
         self.most = min(self.bound, int(self.cut * (FLOOR_STEPS + STEPS_PER_BYTE * self.text)))
+        self.goes_on()
+
+    def goes_on(self) -> None:
+        """Until the next look."""
+        self.look = min(self.most, self.steps + _LOOK_STEPS)
 
     def strain(self, ops: int) -> float:
         """How much was taken of what the text is worth: 1 and above is too much."""

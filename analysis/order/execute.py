@@ -88,7 +88,8 @@ def execute_entry(
     sources: Mapping[str, bytes] | None = None,
     cancelled: Callable[[], bool] | None = None,
 ) -> Timeline:
-    """The Timeline of one entry function. `sources` (path -> text) is only used to quote grid and block expressions."""
+    """The Timeline of one entry function. `sources` (path -> text) is only used to quote grid and block expressions. Raises Cancelled
+    soon after `cancelled` is true."""
     if sys.getrecursionlimit() < RECURSION_LIMIT:
         sys.setrecursionlimit(RECURSION_LIMIT)
     return Executor(program, options or Options(), sources, cancelled).run(entry)

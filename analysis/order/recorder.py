@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +102,10 @@ class OutOfEffort(Exception):
     """A bound of `Options` was reached; caught by the driver, never seen outside."""
 
 
+class Cancelled(Exception):
+    """Nobody waits for the Timeline any more: there is none."""
+
+
 LEGACY_STREAM = 0
 
 
@@ -111,6 +115,7 @@ class Recorder:
     def __init__(self, program: Program, options: Options) -> None:
         self.program = program
         self.options = options
+        self._cancelled: Callable[[], bool] | None = None
         self.machine = Machine(
             lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits, lambda e: self.events[e]
         )
@@ -167,6 +172,15 @@ class Recorder:
     def strain(self) -> float:
         """How much the entry has taken of what it is worth (see `effort`)."""
         return self.effort.strain(len(self.ops))
+
+    def look(self) -> None:
+        """Whether to go on: raises where not."""
+        effort = self.effort
+        if effort.steps > effort.most:
+            raise OutOfEffort(f"more than {effort.most} evaluation steps")
+        if self._cancelled is not None and self._cancelled():
+            raise Cancelled
+        effort.goes_on()
 
     def runs(self, function: Function) -> None:
         """The body of a function is about to be executed."""

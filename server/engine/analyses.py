@@ -17,6 +17,7 @@ from typing import IO, Any
 
 from stitchcuda.analysis.syntax.text import Document, hull
 from stitchcuda.server.documents import Documents
+from stitchcuda.server.engine import stuck
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.messages import (
     LENGTH,
@@ -41,7 +42,6 @@ from stitchcuda.server.engine.messages import (
     pack,
     unpack,
 )
-from stitchcuda.server.engine.stuck import LOOK_SECONDS, Silence
 from stitchcuda.server.settings import Settings
 from stitchcuda.server.transport import PipeReader, PipeWriter
 
@@ -91,7 +91,7 @@ class Analyses:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, int] = {}  # path -> revision asked for
         self._at_work = ""  # the path of the check that the process has begun
-        self._silence = Silence()
+        self._silence = stuck.Silence()
         self._watch: asyncio.Task[None] | None = None
         self._crashes: dict[tuple[str, int], int] = {}
         self._changed = asyncio.Condition()
@@ -245,7 +245,7 @@ class Analyses:
     async def _end_when_stuck(self) -> None:
         """Ends a process that owes an answer and will not give it; what it was asked is asked of the next one."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(stuck.LOOK_SECONDS)
             process = self._process
             if process is None or not (self._running or self._answers):
                 self._silence.heard()

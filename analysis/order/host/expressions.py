@@ -16,7 +16,7 @@ from stitchcuda.analysis.order.host.names import (
     plain,
 )
 from stitchcuda.analysis.order.host.places import Places, pointee_of_container
-from stitchcuda.analysis.order.recorder import LEGACY_STREAM, OutOfEffort
+from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode, StreamKind
@@ -74,8 +74,8 @@ class Expressions(Places):
         """The value of an expression; its effects happen in `state`."""
         effort = self.effort
         effort.steps += 1
-        if effort.steps > effort.most:
-            raise OutOfEffort(f"more than {effort.most} evaluation steps")
+        if effort.steps > effort.look:
+            self.look()
         return self._evaluators[type(expr)](expr, state)
 
     @cached_property

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import count
+
+import pytest
 from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.order.execute import execute_entry
+from stitchcuda.analysis.order.recorder import Cancelled
 from stitchcuda.analysis.order.timeline import Timeline
 
 CHOICES = " ".join(f"char* p{k} = n > {k} ? argv[0] : name; if (n > {k}) p{k} = other;" for k in range(4))
@@ -38,3 +43,24 @@ def test_numbers_that_are_made_of_themselves_again_and_again_stay_small() -> Non
     index.put("a.cu", (PROGRAM.split("int main")[0] + main).encode())
     (found,) = index.analyse().timelines
     assert [op.kernel for op in found.ops] == ["k"]
+
+
+def test_nobody_waits_for_the_end_of_an_entry_that_was_cancelled() -> None:
+    """Asked a few times on the way through one entry; what it gave so far is nowhere."""
+    index = Index(strict=True, findings=False)
+    index.put("a.cu", PROGRAM.replace("WORK", "run(0);").encode())
+    whole = index.analyse()
+    (main,) = (t.entry for t in whole.timelines if t.entry.endswith("::main"))
+    asked = count()
+    assert execute_entry(whole.program, main, cancelled=lambda: next(asked) < 0).ops
+    assert 2 <= next(asked) <= 50
+    asked = count()
+    with pytest.raises(Cancelled):
+        execute_entry(whole.program, main, cancelled=lambda: next(asked) >= 1)
+    assert next(asked) == 2
+
+    again, asked = Index(strict=True, findings=False), count()
+    again.put("a.cu", PROGRAM.replace("WORK", "run(0);").encode())
+    cancelled = again.analyse(lambda: next(asked) >= 5)
+    assert not cancelled.complete and not cancelled.problems and not cancelled.timelines
+    assert again.analyse().timelines == whole.timelines

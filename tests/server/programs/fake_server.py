@@ -15,7 +15,7 @@ from functools import wraps
 from typing import Any
 
 from lsprotocol import types as t
-from stitchcuda.server.engine import analyses, stuck
+from stitchcuda.server.engine import stuck
 from stitchcuda.server.lsp import COMMANDS, FEATURES, build_server, run_stdio
 
 
@@ -49,7 +49,7 @@ if __name__ == "__main__":
         analysis = ("-c", "raise SystemExit(3)")
     if "--patience" in sys.argv:
         stuck._IDLE_SECONDS = float(sys.argv[sys.argv.index("--patience") + 1])
-        analyses.LOOK_SECONDS = 0.5
+        stuck.LOOK_SECONDS = 0.5
     server = build_server("0", (sys.executable, *analysis), features=features, commands=commands)
     if "--tool" in sys.argv:
         server.child_command = (sys.executable, sys.argv[sys.argv.index("--tool") + 1])
