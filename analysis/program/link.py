@@ -235,6 +235,14 @@ def _call_graph(program: Program) -> tuple[dict[str, set[str]], dict[str, frozen
     callers: dict[str, set[str]] = {}
     memo: dict[tuple[str, str], tuple[str, ...]] = {}
     classes = {name.rpartition("::")[2] for name in program.records}
+    functors = {program.functions[u].record.rpartition("::")[2] for u in program.by_name.get("operator()", ())}
+    called = {  # members that are called as functions are
+        f.name
+        for record in program.records.values()
+        if functors
+        for f in record.fields
+        if f.type.name.rpartition("::")[2] in functors
+    }
     for function in program.functions.values():
         if function.body is None:
             continue
@@ -243,7 +251,8 @@ def _call_graph(program: Program) -> tuple[dict[str, set[str]], dict[str, frozen
             key = (function.path, mention)
             targets = memo.get(key)
             if targets is None:
-                targets = memo[key] = _mentioned(program, function.path, mention, classes)
+                meant = "operator()" if mention in called and mention not in program.by_name else mention
+                targets = memo[key] = _mentioned(program, function.path, meant, classes)
             reached.update(targets)
         callees[function.uid] = reached
         for uid in reached:
@@ -260,9 +269,10 @@ def _mentioned(program: Program, path: str, name: str, classes: set[str]) -> tup
         candidates = [program.functions[u] for u in uids]
         if last != name and each == last:
             candidates = [f for f in candidates if _suffix(f.qualified, name) or f.name == f.record.rpartition("::")[2]]
-        free = [f for f in candidates if not f.record]
-        methods = [f for f in candidates if f.record]
-        found.extend(f.uid for group in (free, methods) for f in _nearest(program, path, group))
+        groups: dict[str, list[Function]] = {}  # free functions, and the methods of each class
+        for f in candidates:
+            groups.setdefault(f.record, []).append(f)
+        found.extend(f.uid for group in groups.values() for f in _nearest(program, path, group))
     return tuple(found)
 
 

@@ -7,6 +7,7 @@ import re
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.cuda.thrust import Thrust
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import ONE, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
 from stitchcuda.analysis.order.values import Handle, Num, Unknown, Value
 from stitchcuda.analysis.program import ir
@@ -41,4 +42,8 @@ class Cub(Thrust):
             self.emit_device(
                 state, ApiKind.LIBRARY_CALL, name, expr.span, stream, accesses=tuple(merge_accesses(accesses))
             )
+        else:
+            place = self.locate(expr.args[_SIZE], state)
+            if place is not None:
+                self.store_value(state, place, Num(ONE + symbol(self.fresh("bytes"))))  # never none at all
         return Unknown(self.fresh("status"))

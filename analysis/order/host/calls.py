@@ -8,7 +8,7 @@ from functools import cached_property
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
 from stitchcuda.analysis.order.cuda.thrust import is_algorithm
-from stitchcuda.analysis.order.host import packs, threads
+from stitchcuda.analysis.order.host import packs, threads, traits
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
@@ -25,6 +25,7 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Unknown,
     Value,
+    options_of,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
@@ -70,11 +71,20 @@ class Calls(Methods):
             functions = self._resolve(callee.name, len(expr.args))
             if functions:
                 return self.invoke(functions, self._own(functions[0]), expr, state, callee.template)
+            if callee.template and not expr.args and traits.is_trait(callee.name):  # `std::is_same<T, float>()`
+                return [(state, self.trait(callee))]
             named = self.names.resolve(TypeRef(callee.name))
             owner = named is not None and plain(named.name) in SMART_POINTERS
             if owner or self.names.record(named) is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
+        inner = callee
+        while isinstance(inner, ir.Deref):  # `(*f)(x)`
+            inner = inner.operand
+        if inner is not callee and isinstance(inner, ir.Name | ir.Member):
+            held = self.evaluate(inner, state)
+            if all(isinstance(option, Code | Closure) for option in options_of(held)):
+                return self.call_value(held, expr, state)
         return self.call_value(self.evaluate(callee, state), expr, state)
 
     def _own(self, function: Function) -> Place | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
-from stitchcuda.analysis.order.host import aggregates, allocators
+from stitchcuda.analysis.order.host import aggregates, allocators, traits
 from stitchcuda.analysis.order.host.names import (
     CUDA_CONSTANTS,
     NUMBERS,
@@ -348,7 +348,19 @@ class Expressions(Places):
         uids = self.functions_named(expr)
         if uids:
             return Code(uids, None, name)
+        if expr.template:
+            return self.trait(expr)
         return Num(symbol(name)) if name.isupper() else Unknown(name)
+
+    def trait(self, expr: ir.Name) -> Value:
+        """What a template of the C++ library, or one that is not seen, says about types."""
+        given = [TypeRef(t.name) if isinstance(t, ir.Name) else t for t in expr.template]
+        types = [self.names.resolve(self.bound_type(t)) for t in given if isinstance(t, TypeRef)]
+        known = [t for t in types if t is not None]
+        answer = traits.told(expr.name, known) if len(known) == len(given) else None
+        if answer is not None:
+            return TRUE if answer else NULL
+        return Unknown(short(f"{expr.name}<{','.join(map(str, known or given))}>"))
 
     def functions_named(self, expr: ir.Name) -> tuple[str, ...]:
         name = plain(expr.name)

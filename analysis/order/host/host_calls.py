@@ -186,7 +186,7 @@ class HostCalls(DeviceVectors):
             if short_name == "make_unique" and isinstance(made, Pointer):
                 self.owned_by_one.add(made.place.object)
             return [(state, made)]
-        if short_name in ("raw_pointer_cast", "device_pointer_cast") and len(expr.args) == 1:
+        if short_name in ("raw_pointer_cast", "device_pointer_cast", "device_ptr") and len(expr.args) == 1:
             return [(state, self.evaluate(expr.args[0], state))]
         values = [self.evaluate(a, state) for a in expr.args]
         if short_name in MAKERS:

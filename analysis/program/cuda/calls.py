@@ -73,6 +73,7 @@ def call(cx: Context, node: Node) -> Expr:
         return Construct(cx.span(node), target, args)
     if kind == g.PARENTHESIZED and (cast := _cast(cx, node, function, given)) is not None:
         return cast
+    cx.tally.called.add("operator()")  # what is called may be an object
     return Call(cx.span(node), cx.expr(function), arguments(cx, given))
 
 

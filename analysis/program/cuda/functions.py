@@ -291,6 +291,8 @@ class FunctionLowering:
                 whole: Stmt = one(cx, body_node)
                 body = Block(cx.span(body_node), (whole,))
         inner = [local_types(*each) for each in tally.local_types[:_MAX_LOCAL_TYPES]]
+        own = tally.locals | {p.name for p in parameters}
+        objects = {"operator()"} if tally.called & own else set()  # a variable that is called may be an object
         return Lowered(
             name=name,
             scope=scope,
@@ -305,7 +307,7 @@ class FunctionLowering:
             cuda_calls=tally.cuda_calls,
             has_error=has_error,
             digest=digest,
-            mentions=frozenset(tally.called | (tally.used - tally.locals - {p.name for p in parameters})),
+            mentions=frozenset(tally.called | objects | (tally.used - own)),
             records=tuple(r for each in inner for r in each.records),
             aliases=tuple(a for each in inner for a in each.aliases),
             constants=tuple(c for each in inner for c in each.constants),

@@ -87,3 +87,21 @@ def test_an_algorithm_of_cub_runs_on_its_stream_once_it_has_memory() -> None:
     assert call.stream == result.op("a").stream
     assert {result.timeline.buffers[a.buffer].name for a in call.accesses} == {"temp", "x", "y"}
     assert not call.waits
+
+
+def test_the_size_that_cub_asks_for_is_never_none() -> None:
+    body = """void* temp = nullptr; size_t bytes = 0;
+    cub::DeviceReduce::Sum(temp, bytes, x, y, 64);
+    if (bytes != 0) cudaMalloc(&temp, bytes);
+    cub::DeviceReduce::Sum(temp, bytes, x, y, 64);
+    if (temp != nullptr) cudaFree(temp);"""
+    ops = run(body).timeline.ops[2:]
+    assert [(op.kind, op.conditions) for op in ops] == [
+        (ApiKind.ALLOC, ()), (ApiKind.LIBRARY_CALL, ()), (ApiKind.FREE, ())
+    ]  # fmt: skip
+
+
+def test_a_pointer_of_thrust_is_the_pointer_that_it_wraps() -> None:
+    for made in ("thrust::device_ptr<float> p(x);", "const auto p = thrust::device_ptr<float>(x);",
+                 "auto p = thrust::device_ptr<float>{x};", "auto p = thrust::device_pointer_cast(x);"):  # fmt: skip
+        assert work(run(f"{made} float s = thrust::reduce(p, p + 4);")) == [("thrust::reduce", {"x": "r"})], made

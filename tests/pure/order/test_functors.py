@@ -1,9 +1,10 @@
-"""Lambdas that launches hand to kernels."""
+"""Objects and functions that are called through a variable, and lambdas that launches hand to kernels."""
 
 from __future__ import annotations
 
 import pytest
 from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.program.ir import ApiKind
 
 HEAD = """
 template <typename F> __global__ void each(F f, int n) {
@@ -48,3 +49,55 @@ def test_a_lambda_beside_the_launch_is_the_same() -> None:
     )
     index.put("a.cu", text.encode())
     assert "host-read-before-sync" in [f.code for f in index.analyse().findings]
+
+
+KERNEL = "__global__ void k(float* p) { p[threadIdx.x] = 1; }\n"
+ESTIMATOR = """struct Estimator {
+  int n; Estimator(int n) : n(n) {}
+  float operator()() { float* p; cudaMalloc(&p, n); k<<<1, 1>>>(p); cudaFree(p); return 0; }
+};
+"""
+IN_ALL = [ApiKind.ALLOC, ApiKind.LAUNCH, ApiKind.FREE]
+
+
+def kinds(text: str) -> list[ApiKind]:
+    index = Index(strict=True)
+    index.put("a.cu", (KERNEL + text).encode())
+    (timeline,) = index.analyse().timelines
+    return [op.kind for op in timeline.ops]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "void test(int n) { Estimator one(n); float r = one(); } int main() { test(4); }",
+        "void test(Estimator& one) { one(); } int main() { Estimator it(4); test(it); }",
+        "void test(Estimator* one) { (*one)(); } int main() { Estimator it(4); test(&it); }",
+        "struct Test { Estimator one; Test() : one(4) {} void go() { one(); } }; int main() { Test test; test.go(); }",
+        "struct Test { int n; void operator()() { Estimator one(n); one(); } }; int main() { Test test; test(); }",
+    ],
+)
+def test_an_object_that_is_called_is_followed(text: str) -> None:
+    assert kinds(ESTIMATOR + text) == IN_ALL
+
+
+@pytest.mark.parametrize("call", ["f(p)", "(*f)(p)", "(**f)(p)"])
+def test_a_function_that_is_handed_on_is_followed_however_it_is_called(call: str) -> None:
+    functions = "template <int N> float one(float* p) { k<<<N, 1>>>(p); return 0; }\n"
+    run = f"template <typename T> void run(T* p, float (*f)(T*)) {{ {call}; }}\n"
+    main = "int main() { float* p; cudaMalloc(&p, 4); run<float>(p, one<4>); run<float>(p, one<8>); }"
+    assert kinds(functions + run + main) == [ApiKind.ALLOC, ApiKind.LAUNCH, ApiKind.LAUNCH]
+
+
+def test_methods_of_one_name_in_several_files_are_told_apart_by_their_class() -> None:
+    index = Index(strict=True)
+    index.put("parts.h", b"struct A { void run(); bool operator()(); }; struct B { void run(); bool operator()(); };\n")
+    body = b"() { k<<<1, 1>>>(nullptr); return true; }\n"
+    head = b'#include "parts.h"\n' + KERNEL.encode()
+    index.put("a.cu", head + b"void A::run() { (*this)(); }\nbool A::operator()" + body)
+    index.put("b.cu", head + b"void B::run() { (*this)(); }\nbool B::operator()" + body)
+    index.put("main.cpp", b'#include "parts.h"\nint main() { A a; a.run(); B b; b(); b.run(); }\n')
+    (timeline,) = index.analyse().timelines
+    assert [op.function.rsplit("/")[-1] for op in timeline.ops] == [
+        "a.cu::A::operator()", "b.cu::B::operator()", "b.cu::B::operator()"
+    ]  # fmt: skip
