@@ -26,6 +26,7 @@ class Flaw(StrEnum):
     """Why the snapshot does not hold the earlier operation."""
 
     NEVER = "never recorded before"
+    LATER = "recorded only after what it should wait for, which follows"
     EARLY = "recorded before it"
     ELSEWHERE = "recorded on another stream"
     AGAIN = "recorded again since"
@@ -41,7 +42,7 @@ class MissedWait:
 
     @property
     def code(self) -> str:
-        return NEVER if self.flaw is Flaw.NEVER else WRONG
+        return NEVER if self.flaw in (Flaw.NEVER, Flaw.LATER) else WRONG
 
 
 def missed_wait(line: Timeline, race: Race) -> MissedWait | None:
@@ -52,6 +53,20 @@ def missed_wait(line: Timeline, race: Race) -> MissedWait | None:
         flaw, record = _flaw(line, race, wait)
         if flaw is not None:
             return MissedWait(wait, flaw, record)
+    return _waited_too_soon(line, race)
+
+
+def _waited_too_soon(line: Timeline, race: Race) -> MissedWait | None:
+    """What reads waits for the event of what writes, and the host issues them the other way round: the event has not been
+    recorded yet, and the writer follows."""
+    if race.conflict.first.mode is not Mode.READ or race.conflict.second.mode is not Mode.WRITE:
+        return None
+    for wait in _waits_before(line, race.earlier):
+        if wait.records or wait.event is None:
+            continue
+        for record in lookup(line).records[wait.event]:
+            if record.stream == race.later.stream and line.ordered(race.later.id, record.id):
+                return MissedWait(wait, Flaw.LATER, None)
     return None
 
 

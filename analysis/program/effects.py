@@ -75,6 +75,7 @@ class _Used:
 
 _UNKNOWN_KERNEL = KernelEffects((), (), calls_unknown=True)
 _cache: KeptWith[dict[tuple[str, str], tuple[_Used, KernelEffects]]] = KeptWith()  # by body; uid, environment
+_RANGES = 9  # of one parameter, as of a stencil in two dimensions
 _PROGRAMS = 8  # that share a body, and what its names meant
 
 
@@ -121,7 +122,8 @@ def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
         if root.startswith("s:"):
             symbols[(root[2:], mode)] = None
             continue
-        merged.setdefault(_effect(root[2:], member, touches), set()).add(mode)
+        for alike in _apart(touches):
+            merged.setdefault(_effect(root[2:], member, alike), set()).add(mode)
     params = [replace(effect, modes=frozenset(modes)) for effect, modes in merged.items()]
     if walk.incomplete:  # the walk gave up: the rest is what the types allow
         listed = {(e.name, m) for e in params for m in e.modes}
@@ -131,6 +133,19 @@ def _summarise(function: Function, walk: DeviceWalk) -> KernelEffects:
             if any((e.name, m) not in listed for m in e.modes)
         ]
     return KernelEffects(tuple(params), tuple(symbols), walk.prints, walk.supplied, walk.calls_unknown)
+
+
+def _apart(touches: list[Touch]) -> list[list[Touch]]:
+    """Accesses by the range that they have, when there are few: what a stencil reads at its own element is told apart from
+    what it reads beside it. One group otherwise."""
+    groups: dict[tuple[Poly | None, Poly | None], list[Touch]] = {}
+    for touch in touches:
+        groups.setdefault((touch.low, touch.high), []).append(touch)
+    if len(groups) > _RANGES or any(low is None or high is None for low, high in groups):
+        return [touches]
+    if all(low == high for low, high in groups):  # single elements
+        return [touches]
+    return list(groups.values())
 
 
 def _effect(name: str, member: str, touches: list[Touch]) -> ParamEffect:

@@ -49,7 +49,7 @@ from stitchcuda.analysis.findings.device_races import DeviceRace, device_races, 
 from stitchcuda.analysis.findings.device_wording import level, sentence
 from stitchcuda.analysis.findings.event_fixes import mended_wait
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.findings.missed_events import NEVER, unrecorded_waits
+from stitchcuda.analysis.findings.missed_events import NEVER, Flaw, unrecorded_waits
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import Api, ApiKind, Program, walk
 
@@ -70,6 +70,8 @@ def check(given: RuleInput) -> Iterator[Finding]:
 def _relied_on(given: RuleInput, found: DeviceRace, wait: Op) -> Finding:
     line, race = given.timeline, found.race
     message = f"{_what(line, wait)} that was never recorded before, so it waits for nothing: {sentence(line, found)}"
+    late = found.missed is not None and found.missed.flaw is Flaw.LATER  # calls in another order mend it
+    fixes = () if late else mended_wait(given, found)
     first = wording.DOES[race.conflict.first.mode]
     second = wording.DOES[race.conflict.second.mode]
     what = wording.buffer(race.buffer)
@@ -85,7 +87,7 @@ def _relied_on(given: RuleInput, found: DeviceRace, wait: Op) -> Finding:
         *wording.call_path(wait),
         *wording.allocation(race.buffer),
     )
-    return _finding(given, wait, level(found), message, related, mended_wait(given, found))
+    return _finding(given, wait, level(found), message, related, fixes)
 
 
 def _finding(

@@ -49,7 +49,8 @@ from stitchcuda.analysis.program.ir import ApiKind
 
 CODE = "host-read-before-sync"
 _HOST_READ = frozenset({ApiKind.HOST_READ})
-_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
+# the host touches device memory in messages only (X1)
+_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.DEVICE)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:

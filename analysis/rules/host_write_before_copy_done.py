@@ -60,7 +60,8 @@ from stitchcuda.analysis.program.ir import ApiKind
 
 CODE = "host-write-before-copy-done"
 _HOST_WRITE = frozenset({ApiKind.HOST_WRITE})
-_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED)
+# the host touches device memory in messages only (X1)
+_ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.DEVICE)
 
 
 def check(given: RuleInput) -> Iterator[Finding]:

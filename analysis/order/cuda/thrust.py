@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
@@ -10,6 +11,7 @@ from stitchcuda.analysis.order.host.host_library import NONE, RW, R, W
 from stitchcuda.analysis.order.host.maps import Maps
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import number
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
 from stitchcuda.analysis.order.values import Either, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
@@ -27,6 +29,7 @@ _EFFECTS: dict[str, tuple[tuple[Mode, ...], ...]] = {
     "remove": (RW, NONE), "generate": (W, NONE), "merge": (R, NONE, R, NONE, W, NONE), "partition": (RW, NONE),
     "find_if": (R, NONE),
 }  # fmt: skip
+_ANYWHERE = frozenset({"merge", "gather", "scatter"})  # other ranges than the first one have other lengths
 _TRANSFORMS = {4: (R, NONE, W, NONE), 5: (R, NONE, R, W, NONE)}  # one source or two
 _POLICIES = frozenset({"device", "host", "seq", "par", "par_nosync"})
 _ON_DEVICE = frozenset({Memory.DEVICE.value, Memory.MANAGED.value})
@@ -82,8 +85,8 @@ class Thrust(Maps):
             for pointer in self._ranges(value, arg, state):
                 on_device |= self.objects[pointer.place.object].memory in _ON_DEVICE
                 one_of = isinstance(value, Either)
+                where = _elements(short, pointer, position, values)
                 for mode in effects[min(position, len(effects) - 1)]:
-                    where = Range(member=member_path(pointer.place))
                     buffer = self.buffer_of(pointer.place.object)
                     accesses.append(
                         Access(buffer, mode, where, Certainty.MAY if one_of else Certainty.MUST, one_of=one_of)
@@ -107,6 +110,22 @@ class Thrust(Maps):
         if not plain(arg.callee.name).startswith("make_"):
             return found
         return [p for inner in arg.args for p in self._ranges(self.evaluate(inner, state), inner, state)]
+
+
+def _elements(name: str, pointer: Pointer, position: int, values: Sequence[Value]) -> Range:
+    """What an algorithm uses behind a raw pointer: as many elements as lie between its first two iterators, at most,
+    or any."""
+    value = values[position]
+    member = member_path(pointer.place)
+    if pointer is not value or member or pointer.index is None or pointer.element is None:
+        return Range(member=member)
+    start = pointer.index * number(pointer.element)
+    first, last = values[0], values[1] if len(values) > 1 else None
+    if name in _ANYWHERE and position > 0 or not isinstance(first, Pointer) or not isinstance(last, Pointer):
+        return Range(start)
+    if first.place != last.place or first.index is None or last.index is None:
+        return Range(start)
+    return Range(start, (last.index - first.index) * number(pointer.element))
 
 
 def is_algorithm(name: str) -> bool:

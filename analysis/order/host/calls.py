@@ -8,7 +8,7 @@ from functools import cached_property
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
 from stitchcuda.analysis.order.cuda.thrust import is_algorithm
-from stitchcuda.analysis.order.host import packs, threads, traits
+from stitchcuda.analysis.order.host import overloads, packs, threads, traits
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
@@ -78,7 +78,7 @@ class Calls(Methods):
             if owner or self.names.record(named) is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
-        inner = callee
+        inner: Expr = callee
         while isinstance(inner, ir.Deref):  # `(*f)(x)`
             inner = inner.operand
         if inner is not callee and isinstance(inner, ir.Name | ir.Member):
@@ -194,16 +194,48 @@ class Calls(Methods):
     ) -> list[Outcome]:
         bodies = [f for f in functions if f.body is not None]
         if not bodies:
+            if this is not None:
+                self.lengths_unknown(state, this)
             return self.unresolved(functions[0].name, expr, state)
         function = bodies[0]
+        if len(bodies) > 1:
+            function = overloads.best(bodies, self.types_of(expr.args, state), self._is_of_the_program)
         if function.space in ("global", "device"):
             return self.unresolved(function.name, expr, state)
         if not self.follows(function) and not any(self._is_device_code(a) for a in expr.args):
             return self._summarised(function, this, expr, state)
         if len(self.frames) >= self.options.max_depth or sum(f.function.uid == function.uid for f in self.frames) > 1:
             self.cut(expr.span, f"call of {function.name} not followed (depth)")
+            if this is not None:
+                self.lengths_unknown(state, this)
             return self.unresolved(function.name, expr, state)
         return self.enter(function, this, expr.args, expr.keywords, expr.span, state, template)
+
+    def _is_of_the_program(self, type: TypeRef) -> bool:
+        return self.names.record(TypeRef(type.name)) is not None
+
+    def types_of(self, args: tuple[Expr, ...], state: State) -> list[TypeRef | None]:
+        """The types of arguments, as far as they are seen without evaluating them."""
+        found = [self.names.resolve(self.bound_type(self._type_of_argument(a, state))) for a in args]
+        return [None if t is None or t.name in ("auto", "") else t for t in found]
+
+    def _type_of_argument(self, arg: Expr, state: State) -> TypeRef | None:
+        if any(isinstance(n, ir.Call | ir.Assign | ir.Api | ir.Launch | ir.New | ir.Lambda) for n in ir.walk(arg)):
+            return None  # nothing is done twice
+        match arg:
+            case ir.AddressOf(operand=operand):
+                type = self.static_type(operand, state)
+                return None if type is None or type.name == "auto" else replace(type, pointer=type.pointer + 1)
+            case ir.Construct(type=type):
+                return type
+            case ir.Const(value=bool()):
+                return TypeRef("bool")
+            case ir.Const(value=int()):
+                return TypeRef("int")
+            case ir.Binary(op="+" | "-", left=left):
+                type = self._type_of_argument(left, state)
+                return type if type is not None and (type.pointer or type.dims) else None
+        return self.static_type(arg, state)
 
     def enter(
         self,
@@ -249,6 +281,8 @@ class Calls(Methods):
                 frame.types[name] = self.bound_type(TypeRef(given.name)) or TypeRef(given.name)
             elif isinstance(given, ir.Const):
                 frame.types[name] = TypeRef(str(given.value))
+        if function.template and not frame.types.keys() >= set(function.template):
+            frame.types.update(overloads.deduced(function, self.types_of(args, state), frame.types))
         self.frames.append(frame)
         self.runs(function)
         try:

@@ -20,7 +20,7 @@ from stitchcuda.analysis.order.host.names import (
 from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import number
+from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.values import (
     Instance,
     Num,
@@ -302,6 +302,15 @@ class Construction(Deleters):
                     type = types[type.name]
                 if self.owns_objects(type) is not None:
                     self._as_member(Site("", record.path, declaration.span), types, field, type, state, span)
+                elif self._begins_empty(type):
+                    self.set_count(state, self.container(state, field, type).object, ZERO)
+
+    def _begins_empty(self, type: TypeRef) -> bool:
+        """A container of the host that holds nothing at first."""
+        resolved = self.names.resolve(self.bound_type(type))
+        if resolved is None or resolved.pointer or resolved.reference or resolved.dims:
+            return False
+        return plain(resolved.name) in CONTAINERS - {"array", "span"}
 
     def _as_member(
         self, site: Site, types: Mapping[str, TypeRef] | None, place: Place, type: TypeRef, state: State, span: Span

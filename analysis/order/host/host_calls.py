@@ -268,16 +268,22 @@ class HostCalls(DeviceVectors):
             for pointer in self.pointers_in(value, state):
                 self.forget_behind(state, pointer)
                 obj = self.objects[pointer.place.object]
-                if self.visible_to_device(state, obj):
-                    mode, known = messages.get(position, Mode.READ), position in messages
-                    self.host_access(state, obj.id, mode, expr.span, certain=known)
-        self.machine.may_have_waited(state.order)
+                mode, known = messages.get(position, Mode.READ), position in messages
+                on_device = known and obj.memory == Memory.DEVICE.value and obj.buffer in state.touched
+                if self.visible_to_device(state, obj) or on_device:
+                    where = host_ranges.message(name, position, values, expr.args) if known else ANYWHERE
+                    self.host_access(state, obj.id, mode, expr.span, where, certain=known)
+        if not host_library.is_message_call(name):
+            self.machine.may_have_waited(state.order)
         if host_library.REGISTERS.search(name):
             self.register(values, expr.span)
         else:
             if host_library.EVENT_LOOPS.search(name):
                 self.run_registered(state)
             self.call_backs(values, expr.span, state)
+        for value in values:
+            if isinstance(value, Struct):
+                self.lengths_unknown(state, value.place)
         for arg in expr.args:
             if isinstance(arg, ir.AddressOf):
                 place = self.locate(arg.operand, state)
@@ -286,6 +292,12 @@ class HostCalls(DeviceVectors):
                     if state.load(place) is None and self.names.record(self.type_of(place)) is None:
                         state.store(place, Unknown(self.fresh(name)))
         return [(state, Unknown(self.fresh(name)))]
+
+    def lengths_unknown(self, state: State, place: Place) -> None:
+        """Code that is not in sight may have put anything into the containers of an object, and taken it out."""
+        for _, value in list(state.below(place)):
+            if isinstance(value, Instance):
+                self.set_count(state, value.object, symbol(self.fresh("count")))
 
     def _handles_in(self, value: Value, state: State) -> list[Handle]:
         """The streams, events and graphs that a value carries or leads to."""

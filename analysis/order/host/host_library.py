@@ -443,3 +443,8 @@ def message_buffers(name: str) -> dict[int, Mode]:
     """What an MPI call does to the memory that it is given, by the position of the argument (X1)."""
     found = _MESSAGE.match(name)
     return _MESSAGES.get(found[1], {}) if found else {}
+
+
+def is_message_call(name: str) -> bool:
+    """A function of MPI: none of them waits for the device."""
+    return _MESSAGE.match(name) is not None

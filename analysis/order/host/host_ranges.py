@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from stitchcuda.analysis.order.arithmetic import NULL
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, at_least, number
 from stitchcuda.analysis.order.timeline import Range, Shape
 from stitchcuda.analysis.order.values import Num, Pointer, Value
+from stitchcuda.analysis.program.ir import Expr, Name
 
 # name -> (position of the pointer, positions whose product is the number of bytes)
 _BYTES = {
@@ -74,6 +76,33 @@ def counted(pointer: Pointer, size: Value) -> Range:
     if pointer.index is None or pointer.place.path or (pointer.element is None and pointer.index.terms):
         return Range()
     return Range(pointer.index * number(pointer.element or 1), size.value if isinstance(size, Num) else None)
+
+
+# MPI: the bytes of one element of a type
+_MESSAGE_TYPES = {
+    "BYTE": 1, "CHAR": 1, "SIGNED_CHAR": 1, "UNSIGNED_CHAR": 1, "INT8_T": 1, "UINT8_T": 1, "SHORT": 2, "UNSIGNED_SHORT": 2,
+    "INT": 4, "UNSIGNED": 4, "INT32_T": 4, "UINT32_T": 4, "FLOAT": 4, "DOUBLE": 8, "INT64_T": 8, "UINT64_T": 8,
+    "LONG_LONG": 8, "LONG_LONG_INT": 8, "UNSIGNED_LONG_LONG": 8,
+}  # fmt: skip
+
+
+def message(name: str, position: int, values: Sequence[Value], args: Sequence[Expr]) -> Range:
+    """What an MPI call sends from or receives into: the number of elements and their type follow the pointer, or the second
+    of two pointers. A gather or scatter may use more than that."""
+    value = values[position]
+    start = counted(value, NULL) if isinstance(value, Pointer) else Range()
+    if start.offset is None:
+        return start
+    start = Range(start.offset)
+    count, kind = position + 1, position + 2
+    if count < len(values) and isinstance(values[count], Pointer):
+        count, kind = count + 1, kind + 1
+    type = args[kind] if kind < len(args) else None
+    size = _MESSAGE_TYPES.get(type.name.removeprefix("MPI_")) if isinstance(type, Name) else None
+    number_of = values[count] if count < len(values) else None
+    if size is None or not isinstance(number_of, Num) or "all" in name.lower() and "reduce" not in name.lower():
+        return start
+    return Range(start.offset, number_of.value * number(size))
 
 
 def both(a: Range, b: Range) -> Range:

@@ -130,6 +130,8 @@ class Methods(Summaries):
         if callee.name in host_library.QUIET_METHODS or (type is not None and type.name.startswith("std::")):
             self.transferred(callee.name, [self.evaluate(a, state) for a in expr.args], expr.span, state)
             return [(state, Unknown(self.fresh(callee.name)))]
+        if target is not None:
+            self.lengths_unknown(state, target)
         return self.unresolved(callee.name, expr, state)
 
     def _optional_method(
