@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.analysis.kept import KeptWith
+from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Launch, Program
+from stitchcuda.analysis.program.link import resolve
 
 _HOPS = 2  # calls through which a constant is followed
 Dim = tuple[int | None, int | None, int | None]
@@ -154,10 +156,14 @@ def _sees(program: Program, function: Function, kernel: Function) -> bool:
 
 
 class Constants:
-    """Integers that are fixed in a function: literals, constants, and locals that are set once to one."""
+    """Integers that are fixed in a function: literals, constants, and locals that are set once to one. What functions
+    without parameters return is looked up where `asked` keeps the names that were asked for, and what they meant."""
 
-    def __init__(self, program: Program, function: Function, hops: int = 0) -> None:
+    def __init__(
+        self, program: Program, function: Function, hops: int = 0, asked: dict[str, tuple[str, ...]] | None = None
+    ) -> None:
         self._hops = hops
+        self._asked = asked
         self._program = program
         self._function = function
         self._locals: dict[str, list[ir.Declare]] = {}
@@ -232,7 +238,25 @@ class Constants:
             case ir.Binary(op=op, left=left, right=right):
                 a, b = self.integer(left), self.integer(right)
                 return _apply(op, a, b) if a is not None and b is not None else None
+            case ir.Call(callee=ir.Name(name=name), args=()):
+                return self._returned(name)
         return None
+
+    def _returned(self, name: str) -> int | None:
+        """What a function returns that does nothing else."""
+        if self._asked is None:
+            return None
+        found = resolve(self._program, self._function.path, name, 0)
+        short = name.rpartition("::")[2]
+        self._asked[short] = self._program.by_name.get(short, ())
+        if len(found) != 1 or found[0].body is None:
+            return None
+        body: tuple[ir.Stmt, ...] = found[0].body.body
+        while len(body) == 1 and isinstance(body[0], ir.PreprocIf):
+            sides = [(taken, block) for text, block in body[0].branches if (taken := compiled(text)) is not False]
+            body = sides[0][1].body if sides and sides[0][0] else ()
+        value = body[0].value if len(body) == 1 and isinstance(body[0], ir.Return) else None
+        return Constants(self._program, found[0], self._hops + 1).integer(value)
 
     def _passed(self, name: str) -> int | None:
         """A parameter that every call gives the same constant."""

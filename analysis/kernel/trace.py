@@ -84,11 +84,12 @@ def _traces(
     program: Program, function: Function, sources: Mapping[str, bytes], guesses: int, known: KernelTraces | None
 ) -> KernelTraces:
     launches = known.launches if known is not None else launches_of(program, function)
-    cases, fixed = _cases(program, function, launches)
+    asked: Lookups = {}
+    cases, fixed = _cases(program, function, launches, asked)
     traces: list[KernelTrace] = []
     for shape, binding in cases if fixed else cases[:guesses]:
         trace = next((t for t in known.traces if t.block == shape), None) if known is not None else None
-        traces.append(trace or _walked(program, function, sources, shape, binding, launches))
+        traces.append(trace or _walked(program, function, sources, shape, binding, launches, asked))
         if not fixed and sum(not t.outside for t in traces) >= 2:
             break
     if not fixed:
@@ -97,6 +98,7 @@ def _traces(
 
 
 Binding = dict[str, Form | ir.TypeRef]
+Lookups = dict[str, tuple[str, ...]]  # names of functions that were asked for, and what they meant
 
 
 def _walked(
@@ -106,11 +108,13 @@ def _walked(
     shape: BlockShape,
     binding: Binding,
     launches: tuple[KernelLaunch, ...],
+    asked: Lookups,
 ) -> KernelTrace:
     walk = KernelWalk(program, sources, shape)
     walk.given = _given(function, launches)
     walk.kernel(function, dict(binding))
-    seen = walk.visited.union(*walk.lookups.values()) if walk.lookups else walk.visited
+    lookups = {**walk.lookups, **asked}
+    seen = walk.visited.union(*lookups.values()) if lookups else walk.visited
     return KernelTrace(
         function.uid,
         shape,
@@ -121,12 +125,12 @@ def _walked(
         walk.outside,
         marks=tuple(walk.marks),
         functions=tuple((uid, program.functions[uid].digest) for uid in sorted(seen)),
-        lookups=tuple(sorted(walk.lookups.items())),
+        lookups=tuple(sorted(lookups.items())),
     )
 
 
 def _cases(
-    program: Program, function: Function, launches: tuple[KernelLaunch, ...]
+    program: Program, function: Function, launches: tuple[KernelLaunch, ...], asked: Lookups
 ) -> tuple[list[tuple[BlockShape, Binding]], bool]:
     """The shapes to walk with, each with what template parameters are; and whether launches fix them."""
     cases: list[tuple[BlockShape, Binding]] = []
@@ -140,7 +144,7 @@ def _cases(
     if cases:
         return cases, True
     binding = _binding(function, launches[0]) if len({launch.template for launch in launches}) == 1 else {}
-    return [(shape, binding) for shape in _guesses(program, function, binding)], False
+    return [(shape, binding) for shape in _guesses(program, function, binding, asked)], False
 
 
 def _binding(function: Function, launch: KernelLaunch) -> Binding:
@@ -165,10 +169,10 @@ def _given(function: Function, launches: tuple[KernelLaunch, ...]) -> dict[str, 
     return out
 
 
-def _guesses(program: Program, function: Function, binding: Binding) -> list[BlockShape]:
+def _guesses(program: Program, function: Function, binding: Binding, asked: Lookups) -> list[BlockShape]:
     """Shapes that a kernel is likely to be written for: by its launch bounds and the sizes of its shared arrays."""
     assert function.body is not None
-    constants = Constants(program, function)
+    constants = Constants(program, function, asked=asked)
     axes = {
         n.name
         for n in ir.walk(function.body)

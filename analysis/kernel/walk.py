@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -11,6 +10,7 @@ from stitchcuda.analysis.kernel.calls import Calls
 from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
 from stitchcuda.analysis.kernel.lanes import ONE, Form, number
 from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, Barrier, BarrierKind, Guard, Mask, Uniformity
+from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.kernel.rounds import Course, Round, course, later, moved, stands
 from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, Budget, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import (
@@ -522,12 +522,12 @@ class KernelWalk(Calls):
 
     def _preprocessed(self, node: ir.PreprocIf) -> None:
         for text, block in node.branches:
-            compiled = _in_device_code(text)
-            if compiled:
+            taken = compiled(text)
+            if taken:
                 for statement in block.body:
                     self.statement(statement)
                 return
-            if compiled is None:
+            if taken is None:
                 break
         else:
             return
@@ -545,30 +545,6 @@ class KernelWalk(Calls):
             del self.guards[added:]
             self.frame.scopes[-1] = names
         self.active = start & ~self.frame.exits.done
-
-
-_DEFINED = re.compile(r"(!?)\(?defined\s*\(?\s*(?:__CUDACC__|__CUDA_ARCH__|__NVCC__)\s*\)?\)?")
-
-
-_VERSION = re.compile(r"\(?\s*(__CUDA_ARCH__|CUDA_VERSION|CUDART_VERSION|__CUDACC_VER_MAJOR__)\s*(>=|<)\s*(\d+)\s*\)?")
-_OLDEST = {"__CUDA_ARCH__": 500, "CUDA_VERSION": 11000, "CUDART_VERSION": 11000, "__CUDACC_VER_MAJOR__": 11}
-
-
-def _in_device_code(condition: str) -> bool | None:
-    """Whether a branch of `#if` is compiled for the device, as far as only that and devices and toolkits that are no longer
-    there decide."""
-    parts = [_decided(part.strip()) for part in condition.split("&&")]
-    return False if False in parts else None if None in parts else True
-
-
-def _decided(condition: str) -> bool | None:
-    match = _DEFINED.fullmatch(condition)
-    if match is not None:
-        return not match[1]
-    version = _VERSION.fullmatch(condition)
-    if version is None or int(version[3]) > _OLDEST[version[1]]:
-        return None
-    return version[2] == ">="
 
 
 def _called(node: ir.Call) -> str:

@@ -60,3 +60,19 @@ def test_a_kernel_is_looked_at_again_when_its_launch_changed(monkeypatch: pytest
     assert kernels_looked_at(index, monkeypatch, smaller)[0] == ["reverse"]
     both = smaller.replace(b"other<<<1, 256>>>", b"other<<<1, 64>>>")  # nothing in it depends on the launch
     assert kernels_looked_at(index, monkeypatch, both)[0] == []
+
+
+def test_a_kernel_is_looked_at_again_when_a_function_of_its_bounds_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = Index(strict=True)
+    text = b"""
+constexpr __device__ int width() { return 32; }
+__launch_bounds__(width()) __global__ void reverse(int* out) {
+    extern __shared__ int s[];
+    s[threadIdx.x] = out[threadIdx.x];
+    out[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+}
+void run(int* d, int n) { reverse<<<1, n, 4 * n>>>(d); }
+"""
+    assert kernels_looked_at(index, monkeypatch, text) == (["reverse"], ["missing-syncwarp"])
+    wider = text.replace(b"return 32", b"return 128")
+    assert kernels_looked_at(index, monkeypatch, wider) == (["reverse"], ["missing-syncthreads"])

@@ -328,6 +328,11 @@ void run(float* a, int n) { k<<<64, 128>>>(a, n); }
         ("__CUDA_ARCH__ >= 300", []),
         ("defined(__CUDA_ARCH__) && (__CUDA_ARCH__ >= 350)", []),
         ("CUDA_VERSION >= 9000", []),
+        ("!defined(USE_ROCM) || defined(__gfx90a__)", []),
+        ("!(defined(ON_HIP) && (defined(__GFX9__) || defined(__GFX8__)))", []),
+        ("__CUDA_ARCH__ > 300 && !(__HIPCC__ > 2)", ["missing-syncwarp"]),
+        ("defined(__HIP_PLATFORM_NVIDIA__)", ["missing-syncwarp"]),
+        ("!defined(CHIP)", ["missing-syncwarp"]),
         ("__CUDA_ARCH__ >= 700", ["missing-syncwarp"]),
         ("__CUDA_ARCH__ < 300", ["missing-syncwarp"]),
     ],
@@ -342,3 +347,29 @@ def test_code_for_devices_that_are_no_longer_there_does_not_count(condition: str
 #endif
 """
     assert shown(kernel(text)) == codes
+
+
+def test_a_bound_of_one_warp_that_a_function_returns() -> None:
+    text = """constexpr __device__ int width() {
+#if defined(USE_HIP) && defined(__GFX9__)
+  return 64;
+#else
+  return 32;
+#endif
+}
+__launch_bounds__(width(), 1) __global__ void k(int* a) {
+  extern __shared__ int s[];
+  s[threadIdx.x] = a[threadIdx.x];
+  int sum = __shfl_down_sync(0xffffffff, a[threadIdx.x], 1);
+  a[threadIdx.x] = s[threadIdx.x ^ 1] + sum;
+}
+__launch_bounds__(width()) __global__ void reversed(int* a) {
+  extern __shared__ int s[];
+  s[threadIdx.x] = a[threadIdx.x];
+  a[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+}
+void run(int* a, int n) { k<<<1, n, 4 * n>>>(a); reversed<<<1, n, 4 * n>>>(a); }
+"""
+    assert shown(text) == ["missing-syncwarp"]
+    assert shown(text.replace("return 32", "return 128")) == ["missing-syncthreads"]
+    assert shown(text.replace("return 32", "return rows()")) == ["missing-syncthreads"]  # not known
