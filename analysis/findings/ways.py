@@ -39,6 +39,7 @@ from stitchcuda.analysis.program.ir import (
 MANY_PATHS = 8
 MAX_PATHS = 48
 MAX_NODES = 6_000
+MAX_STEPS = 40_000  # statements looked at, those of loops several times
 _HANDLES = frozenset({"cudaStream_t", "cudaEvent_t", "CUstream", "CUevent", "CUdeviceptr"})
 NOTHING = Ways()
 
@@ -127,6 +128,7 @@ class _Walker:
         self._tries = 0
         self._about_status = 0  # conditions around that ask how a call went: what throws there mostly ends the program
         self._around: list[Span] = []  # of the conditional statements around
+        self._steps = 0
 
     def run(self, body: Block) -> None:
         for path in self._statement(body, [Path()]):
@@ -164,6 +166,9 @@ class _Walker:
     def _statement(self, stmt: Stmt, paths: list[Path]) -> list[Path]:
         if not paths and not any(isinstance(n, Label) for n in walk(stmt)):
             return []
+        self._steps += 1
+        if self._steps > MAX_STEPS:
+            raise TooMany
         match stmt:
             case Block(body=body):
                 return self._merged(self._statements(body, paths))
@@ -256,6 +261,7 @@ class _Walker:
         if not once:
             self.owner.released_in_loops.append(self._released_in(stmt.body))
         for _ in range(1 if once else 2):
+            before = {path.key() for path in paths}
             self._breaks.append([])
             self._continues.append([])
             self._declared.append(set())
@@ -276,6 +282,8 @@ class _Walker:
                 paths = [p for p in paths if self.owner.visit(stmt.step, p)]
             if once and self._declared:
                 self._declared[-1] |= declared
+            if {path.key() for path in paths} == before:  # loops in loops would double the work for the same again
+                break
         if not once:
             self.owner.released_in_loops.pop()
         return self._merged(left + ([] if endless else paths))

@@ -55,6 +55,8 @@ FOUND = {
         "cudaFree(c.a); cudaFree(c.b);")),
     "helpers that allocate": (
         "leak", "float* a = make(n); if (!a) return; float* b = make(n); if (!b) return; cudaFree(a); cudaFree(b);"),
+    "after loops in loops": (
+        "leak", "float* a; cudaMalloc(&a, n);" + "for (int i = 0; i < n; ++i) {" * 40 + "n /= 2;" + "}" * 40 + "if (n) return; cudaFree(a);"),
     "an exception": ("leak", "float* a; cudaMalloc(&a, n); if (n < 0) throw 1; cudaFree(a);"),
     "a case that returns": (
         "leak", "float* a; cudaMalloc(&a, n); switch (n) { case 0: break; case 1: return; } cudaFree(a);"),
