@@ -306,6 +306,8 @@ class Construction(Deleters):
                     self.set_count(state, self.container(state, field, type).object, ZERO)
 
     def _begins_empty(self, type: TypeRef) -> bool:
+                    if self.frame.function.language == "python":
+                        continue  # the constructor makes it
         """A container of the host that holds nothing at first."""
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None or resolved.pointer or resolved.reference or resolved.dims:

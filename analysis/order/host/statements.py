@@ -191,7 +191,8 @@ class Statements(Calls):
                 return self._bound(stmt, init, found)
         if init is None:
             place = self.new_local(stmt.name, stmt.type, stmt.span, state)
-            self.construct(place, stmt.type, (), state, stmt.span)
+            if self.owns_objects(stmt.type) is None or self.frame.function.language != "python":  # where names begin empty
+                self.construct(place, stmt.type, (), state, stmt.span)
             return [state]
         if isinstance(init, ir.Construct):
             place = self.new_local(stmt.name, stmt.type, stmt.span, state)

@@ -6,6 +6,8 @@ file, and from how they are used. What does not agree is unknown; nothing is gue
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from stitchcuda.analysis.program.cupy import table, torch_kinds
 from stitchcuda.analysis.program.cupy.kinds import (
     MEMORY,
@@ -18,7 +20,9 @@ from stitchcuda.analysis.program.cupy.kinds import (
     arguments_of,
     called_name,
     cuda_string,
+    element_of,
     join,
+    listed,
     listed_fields,
     literal,
     own_nodes,
@@ -173,6 +177,7 @@ class Inference:
                     key = (owner, text_of(target.child_by_field_name("attribute") or target))
                     self._attributes[key] = join(self._attributes.get(key), kind)
 
+        returns: Kind | None = None
         again: list[tuple[Node, Node]] = []
         for node in scope.nodes():
             if node.type == "assignment":
@@ -203,8 +208,12 @@ class Inference:
                 if value is not None and value.type == "as_pattern" and len(value.named_children) == 2:
                     bind(value.named_children[1].named_children[0], self.kind(value.named_children[0], scope))
             elif node.type == "return_statement" and node.named_children:
-                scope.returns = join(scope.returns, self.kind(node.named_children[0], scope))
+                returns = join(returns, self.kind(node.named_children[0], scope))
             self._used_as(node, scope)
+        scope.returns = returns
+        for target, kind in self._appended(scope):
+            if target.type != "identifier" or text_of(target) in found:
+                bind(target, kind)
         for left, right in again:
             name = text_of(left)
             if name in found and name not in scope.globals and name not in scope.params:
@@ -216,6 +225,17 @@ class Inference:
                 self.file.module.kinds[name] = join(known, kind)
             elif name not in scope.params:
                 scope.kinds[name] = kind
+
+    def _appended(self, scope: Scope) -> Iterator[tuple[Node, Kind]]:
+        """The lists that something is appended to, and what they are then."""
+        for node in scope.nodes():
+            function = node.child_by_field_name("function") if node.type == "call" else None
+            if function is None or function.type != "attribute":
+                continue
+            target, name = function.child_by_field_name("object"), function.child_by_field_name("attribute")
+            given, _ = arguments_of(node)
+            if target is not None and name is not None and text_of(name) == "append" and len(given) == 1:
+                yield target, listed(self.kind(given[0], scope))
 
     def _loop_targets(self, node: Node, scope: Scope, bind: Binder) -> None:
         left, right = node.child_by_field_name("left"), node.child_by_field_name("right")
@@ -238,7 +258,7 @@ class Inference:
             return PLAIN
         kind = self.kind(iterable, scope)
         if kind.what == "list":
-            return Kind(kind.detail) if kind.detail else UNKNOWN
+            return element_of(kind)
         return kind if kind.what in MEMORY else UNKNOWN
 
     def _used_as(self, node: Node, scope: Scope) -> None:
@@ -370,11 +390,14 @@ class Inference:
                 return join(self.kind(parts[0], scope), self.kind(parts[-1], scope)) if len(parts) == 3 else UNKNOWN
             case "list" | "tuple" | "expression_list":
                 elements = [self.kind(c, scope) for c in node.named_children]
-                what = elements[0].what if elements and all(e.what == elements[0].what for e in elements) else ""
-                return Kind("list", what)
+                if not elements:
+                    return Kind("list")
+                alike = all(e == elements[0] for e in elements)
+                what = elements[0].what if all(e.what == elements[0].what for e in elements) else ""
+                return listed(elements[0] if alike else Kind(what))
             case "list_comprehension":
                 body = node.child_by_field_name("body")
-                return Kind("list", self.kind(body, scope).what if body is not None else "")
+                return listed(self.kind(body, scope) if body is not None else UNKNOWN)
             case "binary_operator" | "unary_operator" | "boolean_operator":
                 kinds = [self.kind(c, scope) for c in node.named_children]
                 for what in ("array", "pinned", "host"):
@@ -387,7 +410,7 @@ class Inference:
                 base = node.child_by_field_name("value")
                 kind = self.kind(base, scope) if base is not None else UNKNOWN
                 if kind.what == "list":
-                    return Kind(kind.detail) if kind.detail else UNKNOWN
+                    return element_of(kind)
                 return Kind(kind.what, kind.detail) if kind.what in MEMORY else UNKNOWN
             case "attribute":
                 return self._attribute(node, scope)
@@ -432,7 +455,7 @@ class Inference:
             if name in table.HOST_BUILTINS:
                 if name in ("list", "tuple", "sorted", "reversed") and positional:
                     return self.kind(positional[0], scope)
-                return PLAIN
+                return UNKNOWN if name in ("next", "getattr", "iter") else PLAIN
             kind = self._name(name, scope)
             if kind.what == "function" and kind.detail:
                 return self._library(kind.detail, positional, named, scope)
@@ -500,7 +523,7 @@ class Inference:
             return own.returns or UNKNOWN
         base = function.child_by_field_name("object")
         kind = self.kind(base, scope) if base is not None else UNKNOWN
-        if self.file.torch and kind.what in (*MEMORY, "snippet"):
+        if self.file.torch and kind.what in ("", *MEMORY, "snippet"):
             found = torch_kinds.of_method(kind, name, positional, named, lambda n: self.kind(n, scope))
             if found is not None:
                 return found
@@ -522,7 +545,7 @@ class Inference:
         if kind.what in ("pinned", "host"):
             return Kind(kind.what, kind.detail) if name in table.VIEWS else Kind("host")
         if kind.what == "list":
-            return Kind(kind.detail) if name == "pop" and kind.detail else PLAIN
+            return element_of(kind) if name == "pop" and kind.detail else PLAIN
         return UNKNOWN
 
 

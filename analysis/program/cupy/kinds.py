@@ -30,11 +30,28 @@ MEMORY = frozenset({"array", "pinned", "host"})
 Binder: TypeAlias = Callable[[Node, Kind], None]
 
 
+_MIXED = "?"  # what a list holds when that differs, or is not known
+
+
+def listed(element: Kind) -> Kind:
+    """A list of such elements."""
+    named = element.what == "instance" and element.detail
+    return Kind("list", f"instance {element.detail}" if named else element.what or _MIXED)
+
+
+def element_of(kind: Kind) -> Kind:
+    """What the elements of a list are."""
+    what, _, detail = kind.detail.partition(" ")
+    return UNKNOWN if what in ("", _MIXED) else Kind(what, detail)
+
+
 def join(a: Kind | None, b: Kind) -> Kind:
     if a is None or a == b:
         return b
+    if a.what == b.what == "list" and "" in (a.detail, b.detail):  # `xs = []` before there is something in it
+        return b if not a.detail else a
     if a.what == b.what:
-        detail = a.detail if a.detail == b.detail else ""
+        detail = a.detail if a.detail == b.detail else _MIXED if a.what == "list" else ""
         return Kind(a.what, detail, a.dimensions if a.dimensions == b.dimensions else 0)
     if PLAIN in (a, b):  # `x = None` before the real value
         return b if a == PLAIN else a

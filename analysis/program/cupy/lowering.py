@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stitchcuda.analysis.program.cupy.inference import Inference
-from stitchcuda.analysis.program.cupy.kinds import MEMORY, UNKNOWN, Kind, Scope, self_name
+from stitchcuda.analysis.program.cupy.kinds import MEMORY, UNKNOWN, Kind, Scope, element_of, self_name
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
@@ -41,6 +41,8 @@ def type_of(kind: Kind) -> TypeRef:
         element = ELEMENT_TYPES.get(kind.detail)
         if kind.detail in MEMORY:
             element = TypeRef("void", pointer=1)
+        if (one := element_of(kind)).what == "instance" and one.detail:
+            element = TypeRef(one.detail)
         return TypeRef("std::vector", (element or TypeRef("auto"),)) if kind.detail else TypeRef("auto")
     if kind.what == "thread":
         return TypeRef("std::thread")

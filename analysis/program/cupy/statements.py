@@ -34,6 +34,8 @@ from stitchcuda.analysis.program.ir import (
 from stitchcuda.analysis.syntax.python import text_of
 from tree_sitter import Node
 
+CONSUMERS = frozenset({"sum", "list", "tuple", "sorted", "max", "min", "any", "all", "set", "print"})
+
 
 @dataclass(frozen=True, slots=True)
 class Restore:
@@ -81,9 +83,10 @@ class Statements(Lifetimes):
         span = self.span(node)
         match node.type:
             case "expression_statement":
-                return [s for child in node.named_children for s in self._expression(child)]
+                made = [s for child in node.named_children for s in self._expression(child)]
+                return [*self._comprehensions(node), *made]
             case "return_statement":
-                return self._return(node)
+                return [*self._comprehensions(node), *self._return(node)]
             case "if_statement":
                 return self._if(node)
             case "for_statement":
@@ -162,6 +165,8 @@ class Statements(Lifetimes):
             base = left.child_by_field_name("value")
             if base is not None and self.kind(base).what == "array":
                 return self._store_part(node, left, right)
+        if right.type in ("subscript", "attribute") and (named := self._named_object(left, self.expr(right))):
+            return named
         hint = text_of(left) if left.type in ("identifier", "attribute") else ""
         value_ = self.typed(right, self.expr(right, hint), kind)
         stored = self._store(node, left, value_)
@@ -170,6 +175,15 @@ class Statements(Lifetimes):
             self.owned[text_of(left)] = stream
             stored.append(Evaluate(span, Assign(span, stream, self.current_stream(right))))
         return stored
+
+    def _named_object(self, name: Node, value: Expr) -> list[Stmt]:
+        """Another name for an object of a class of this file, which is not copied; nothing for what is none."""
+        kind = self.kind(name)
+        if name.type != "identifier" or kind.what != "instance" or kind.detail not in self.inference.file.classes:
+            return []
+        if not isinstance(value, Index | Member):
+            return []
+        return [Declare(self.span(name), text_of(name), TypeRef(kind.detail, reference=True), value)]
 
     def _store(self, node: Node, target: Node, value: Expr) -> list[Stmt]:
         span = self.span(node)
@@ -220,6 +234,43 @@ class Statements(Lifetimes):
                 return [Evaluate(span, Assign(span, place, value, plain))]
             return [Evaluate(span, Assign(span, place, self.opaque(node, op, [value])))]
         return [Evaluate(span, value)]
+
+    def _comprehensions(self, node: Node) -> list[Stmt]:
+        """What the comprehensions in a statement do, ahead of it: `print([f(x) for x in xs])`, `sum(f(x) for x in xs)`."""
+        found: list[Stmt] = []
+        stack = [node]
+        while stack:
+            inner = stack.pop()
+            if inner.type in ("lambda", "function_definition"):
+                continue
+            if inner.type in ("list_comprehension", "generator_expression") and self._runs_through(inner):
+                found += self._comprehension(inner)
+            else:
+                stack.extend(inner.named_children)
+        return found
+
+    def _runs_through(self, node: Node) -> bool:
+        """The comprehension is run where it stands, and is no list that a name gets (`_list`)."""
+        outer = node.parent
+        if outer is not None and outer.type == "assignment" and self.kind(node).what == "list":
+            return self.kind(node).detail in ("plain", "host")
+        if node.type == "list_comprehension":
+            return True
+        call = outer.parent if outer is not None and outer.type == "argument_list" else outer
+        return call is not None and called_name(call) in CONSUMERS
+
+    def _comprehension(self, node: Node) -> list[Stmt]:
+        value = node.child_by_field_name("body")
+        clauses = [c for c in node.named_children if c.type == "for_in_clause"]
+        tests = [c for c in node.named_children if c.type == "if_clause"]
+        if value is None or len(clauses) != 1:
+            return []
+        head, loop = self._loop_head(clauses[0])
+        inner: Stmt = Evaluate(self.span(value), self.expr(value))
+        for test in tests:
+            inner = If(self.span(test), self.consume(test.named_children[0]), Block(self.span(value), (inner,), False))
+        body = Block(self.span(value), (*head, inner), scope=False)
+        return [Loop(self.span(node), "range", body, target=loop[0], iterable=loop[1])]
 
     def _list(self, node: Node, left: Node, right: Node) -> list[Stmt] | None:
         """`xs = [a, b]` and `xs = [f() for ... in ...]` of handles or arrays: a container filled one by one."""
@@ -291,7 +342,7 @@ class Statements(Lifetimes):
             head: list[Stmt] = []
             for one, source in zip(targets, lists, strict=False):
                 value = Index(self.span(source), self.expr(source), Name(span, counter))
-                head += self._store(one, one, value)
+                head += self._named_object(one, value) or self._store(one, one, value)
             size = Call(span, Member(span, self.expr(lists[0]), "size"), ())
             iterable = Call(span, Name(span, "range"), (size,))
             return head, (Declare(span, counter, TypeRef("int"), name_span=self.span(left)), iterable)

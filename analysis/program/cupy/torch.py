@@ -9,7 +9,7 @@ from stitchcuda.analysis.program.cupy import torch_table
 from stitchcuda.analysis.program.cupy.kernels import Kernels
 from stitchcuda.analysis.program.cupy.kinds import MEMORY, Kind, arguments_of
 from stitchcuda.analysis.program.cupy.lowering import ELEMENT_TYPES, RETURNS, SAYS_DONE
-from stitchcuda.analysis.program.cupy.torch_kinds import CUDA, in_place, on_cuda
+from stitchcuda.analysis.program.cupy.torch_kinds import CUDA, in_place, on_cuda, uploads
 from stitchcuda.analysis.program.ir import ApiKind, Assign, Const, Evaluate, Expr, Member, Name, New, Stmt, TypeRef
 from stitchcuda.analysis.syntax.python import text_of
 from tree_sitter import Node
@@ -97,6 +97,9 @@ class Torch(Kernels, ABC):
                 return self.api(node, "torch.cuda.CUDAGraph.replay", ApiKind.GRAPH_LAUNCH, roles, ASYNC)
             case "snippet":
                 return self.opaque(node, name, [self.expr(a) for a in args])
+            case "" if uploads(name, positional, named, self.kind):
+                given: list[tuple[str, Expr | None]] = [("arg0", self.expr(base))]
+                return self.api(node, f"torch.Tensor.{name}", ApiKind.LIBRARY_CALL, given, RETURNS, hint)
             case "array" | "pinned" | "host":
                 return self._torch_tensor_method(node, base, kind, name, positional, named, hint)
         return None

@@ -73,6 +73,8 @@ def _is_type(last: str) -> bool:
 def of_method(base: Kind, name: str, positional: list[Node], named: dict[str, Node], kind: Ask) -> Kind | None:
     """What a method of a tensor gives back; None: it is not one of those that only PyTorch has."""
     args = [*positional, *named.values()]
+    if base.what == "":
+        return Kind("array") if uploads(name, positional, named, kind) else None
     if base.what == "snippet":
         return base if name in torch_table.MODULE_ITSELF else UNKNOWN
     if name in torch_table.FACTS:
@@ -97,6 +99,14 @@ def of_method(base: Kind, name: str, positional: list[Node], named: dict[str, No
     if name in ("cpu", "numpy") or in_place(name):
         return base
     return PLAIN if name in ("item", "tolist") else None
+
+
+def uploads(name: str, positional: list[Node], named: dict[str, Node], kind: Ask) -> bool:
+    """`x.to(device, non_blocking=True)` of something that comes from elsewhere, as a loader's batches do: a tensor."""
+    later = named.get("non_blocking")
+    if later is None or later.type != "true":
+        return False
+    return name == "cuda" or name == "to" and any(on_cuda(a, kind) for a in (*positional, *named.values()))
 
 
 def in_place(name: str) -> bool:
