@@ -40,6 +40,7 @@ class Conditions:
         self._initial: dict[str, dict[str, ir.Expr]] = {}
         self._assignments: dict[str, dict[Span, ir.Assign]] = {}
         self._branches: dict[Site, Span | None] = {}
+        self._coordinates: dict[str, frozenset[str]] = {}
 
     def calls(self, guard: Guard) -> frozenset[str]:
         """Names of the functions whose results the condition is computed from, through a few variables."""
@@ -175,6 +176,20 @@ class Conditions:
                     found = node.span
             self._branches[site] = found
         return self._branches[site]
+
+    def coordinates(self, function: str) -> frozenset[str]:
+        """How a function asks for the place of a thread: `blockIdx.x`, `cg::this_grid`."""
+        known = self._coordinates.get(function)
+        if known is None:
+            found = set()
+            for node in self.nodes(function):
+                if isinstance(node, ir.Member):
+                    if isinstance(node.base, ir.Name) and node.base.name in ("threadIdx", "blockIdx"):
+                        found.add(f"{node.base.name}.{node.name}")
+                elif isinstance(node, ir.Name) and node.name.endswith(("this_grid", "this_thread_block")):
+                    found.add(node.name)
+            known = self._coordinates[function] = frozenset(found)
+        return known
 
     def nodes(self, function: str) -> list[ir.Expr | ir.Stmt]:
         """All nodes of a function's body, parents first."""

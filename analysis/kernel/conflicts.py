@@ -338,12 +338,15 @@ class _Search:
             known = pair.best.conflict
             certain = known is not None and known.sure and not known.barred
             pair.done = pair.done or known is not None and certain and not known.warp_only
-            if not (pair.done or pair.asked):
+            if pair.done:
+                continue
+            met = footprint.crossing(other, warps=certain)  # within a warp they are known to meet
+            if not met:
+                continue
+            if not pair.asked:
                 self._ask(pair, earlier, event)
             if not (pair.done or certain and pair.barred):
-                met = footprint.crossing(other, warps=certain)  # within a warp they are known to meet
-                if met:
-                    cells = met if not cells else cells | met
+                cells = met if not cells else cells | met
         return cells
 
     def _settled(self, event: Access, contents: _Contents) -> bool:

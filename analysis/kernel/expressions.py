@@ -171,7 +171,7 @@ class Expressions(Deciding, ABC):
         for array in arrays:
             held = self.load(array, base.span).places
             outside = self._beyond(array, by.number) if isinstance(array, Place) and array.dims else 0
-            pointers.extend(replace(p, outside=p.outside | outside) for p in held)
+            pointers.extend([replace(p, outside=p.outside | outside) for p in held] if outside else held)
         if not arrays:
             pointers.extend(self.value(base).places)
         index = by.number
@@ -197,19 +197,24 @@ class Expressions(Deciding, ABC):
 
     def value(self, node: ir.Expr) -> Value:
         self.step()
-        match node:
-            case ir.Const(value=value):
-                if isinstance(value, int):
-                    return Value(number(int(value)))
-                return Value(ZERO) if value is None else UNKNOWN
-            case ir.Name(name="this"):
+        # What most nodes are comes first: a kernel is walked node by node, and each asks here.
+        if isinstance(node, ir.Name):
+            if node.name == "this":
                 return Value(places=tuple(x if isinstance(x, Place) else Place(x, ZERO) for x in self.frame.this))
-            case ir.Name():
-                return self._name(node)
-            case ir.Member(base=ir.Name(name=base), name=axis) if base in _WORDS and self.find(base) is None:
-                return Value(self.coordinates.get(f"{base}.{axis}") or symbol(f"{base}.{axis}"))
-            case ir.Member() | ir.Index() | ir.Deref():
-                return self._read(node)
+            return self._name(node)
+        if isinstance(node, ir.Const):
+            if isinstance(node.value, int):
+                return Value(number(int(node.value)))
+            return Value(ZERO) if node.value is None else UNKNOWN
+        if isinstance(node, ir.Binary):
+            return self._binary(node)
+        if isinstance(node, ir.Member | ir.Index | ir.Deref):
+            return self._read(node)
+        if isinstance(node, ir.Assign):
+            return self._assign(node)
+        if isinstance(node, ir.Call):
+            return self.call(node)
+        match node:
             case ir.AddressOf(operand=operand):
                 places = []
                 for x in self.locations(operand):
@@ -219,19 +224,8 @@ class Expressions(Deciding, ABC):
                 return self._truth_value(node)
             case ir.Unary(op=op, operand=operand):
                 return self._unary(op, self.value(operand))
-            case ir.Binary(op="," | "&&" | "||" as op, left=left, right=right):
-                if op == ",":
-                    self.value(left)
-                    return self.value(right)
-                return self._truth_value(node)
-            case ir.Binary(op=op) if op in COMPARISONS:
-                return self._truth_value(node)
-            case ir.Binary(op=op, left=left, right=right):
-                return self.operate(op, self.value(left), self.value(right))
             case ir.Conditional(condition=condition, then=then, otherwise=otherwise):
                 return self._conditional(condition, then, otherwise)
-            case ir.Assign():
-                return self._assign(node)
             case ir.Cast(type=type_, operand=operand):
                 held = self._cast(self.value(operand), type_)
                 if held.places and is_volatile(self.text((node.span[0], operand.span[0]))):
@@ -247,8 +241,6 @@ class Expressions(Deciding, ABC):
                 for _, inner in node.init_captures:
                     self.value(inner)
                 return Value(closure=self.closure_of(node))
-            case ir.Call():
-                return self.call(node)
             case ir.SizeOf(type=type_, operand=operand):
                 return self._size(type_, operand)
             case ir.Opaque(what="asm"):
@@ -261,9 +253,19 @@ class Expressions(Deciding, ABC):
                 return UNKNOWN
         return UNKNOWN
 
+    def _binary(self, node: ir.Binary) -> Value:
+        op = node.op
+        if op == ",":
+            self.value(node.left)
+            return self.value(node.right)
+        if op in ("&&", "||") or op in COMPARISONS:
+            return self._truth_value(node)
+        return self.operate(op, self.value(node.left), self.value(node.right))
+
     def _name(self, node: ir.Name) -> Value:
         name = node.name
-        found = self.locations(node)
+        self.step()
+        found = self._named(name)
         if len(found) == 1:
             return self.load(found[0], node.span)
         if found:
@@ -300,7 +302,10 @@ class Expressions(Deciding, ABC):
         return held
 
     def _read(self, node: ir.Member | ir.Index | ir.Deref) -> Value:
-        if isinstance(node, ir.Index):
+        if isinstance(node, ir.Member):
+            if isinstance(node.base, ir.Name) and (base := node.base.name) in _WORDS and self.find(base) is None:
+                return Value(self.coordinates.get(f"{base}.{node.name}") or symbol(f"{base}.{node.name}"))
+        elif isinstance(node, ir.Index):
             owners = self.locations(node.base)
             if len(owners) == 1 and isinstance(owners[0], Cell) and not owners[0].array and not owners[0].value.places:
                 overload = self.overloaded(owners[0], "operator[]", (node.index,), node.span)

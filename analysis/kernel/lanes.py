@@ -88,7 +88,7 @@ class Form:
             if isinstance(c, int):
                 columns.append([(mono, c)] * len(lanes))
             else:
-                values = [c[lane] for lane in lanes]
+                values = list(c) if len(lanes) == len(c) else [c[lane] for lane in lanes]
                 gaps = gaps or 0 in values
                 columns.append([(mono, value) for value in values])
         if not columns:
@@ -113,13 +113,14 @@ class Form:
                     return False
             if isinstance(c, int):
                 continue
+            members = lanes_of(lanes)
             if not group:
-                if len({c[lane] for lane in lanes_of(lanes)}) > 1:
+                if members and (c[members[0]] != c[members[-1]] or len({c[lane] for lane in members}) > 1):
                     return False
                 continue
             seen: dict[int, int] = {}
-            for lane in lanes_of(lanes):
-                if seen.setdefault(lane // group if group else 0, c[lane]) != c[lane]:
+            for lane in members:
+                if seen.setdefault(lane // group, c[lane]) != c[lane]:
                     return False
         return True
 
@@ -173,7 +174,7 @@ class Form:
 def form(terms: Mapping[Monomial, Coefficient]) -> Form:
     out = []
     for mono, c in sorted(terms.items()) if len(terms) > 1 else terms.items():
-        if not isinstance(c, int) and c.count(c[0]) == len(c):
+        if not isinstance(c, int) and c[0] == c[-1] and c.count(c[0]) == len(c):
             c = c[0]
         if c != 0:
             out.append((mono, c))
@@ -224,7 +225,7 @@ def select(lanes: int, chosen: Form, other: Form, width: int) -> Form:
         return chosen
     a, b = dict(chosen.terms), dict(other.terms)
     out: dict[Monomial, Coefficient] = {}
-    picks = bits(lanes, width)
+    runs = runs_of(lanes, width)
     for mono in {*a, *b}:
         x, y = a.get(mono, 0), b.get(mono, 0)
         if x == y:
@@ -232,19 +233,31 @@ def select(lanes: int, chosen: Form, other: Form, width: int) -> Form:
             continue
         left = (x,) * width if isinstance(x, int) else x
         right = (y,) * width if isinstance(y, int) else y
-        out[mono] = tuple([p if k else q for k, p, q in zip(picks, left, right, strict=True)])
+        picked: list[int] = []
+        for chosen_here, start, end in runs:
+            picked += left[start:end] if chosen_here else right[start:end]
+        out[mono] = tuple(picked)
     return form(out)
 
 
-_bits: dict[tuple[int, int], tuple[int, ...]] = {}
+_runs: dict[tuple[int, int], tuple[tuple[bool, int, int], ...]] = {}
 
 
-def bits(lanes: int, width: int) -> tuple[int, ...]:
-    known = _bits.get((lanes, width))
+def runs_of(lanes: int, width: int) -> tuple[tuple[bool, int, int], ...]:
+    """Neighbours that are all in a mask or all not, from the first lane on: whether they are in it, their first and what follows."""
+    known = _runs.get((lanes, width))
     if known is None:
-        if len(_bits) > 4096:
-            _bits.clear()
-        known = _bits[lanes, width] = tuple([lanes >> k & 1 for k in range(width)])
+        if len(_runs) > 4096:
+            _runs.clear()
+        found: list[tuple[bool, int, int]] = []
+        start = 0
+        while start < width:
+            inside = bool(lanes >> start & 1)
+            rest = ~lanes >> start if inside else lanes >> start
+            end = min(width, start + (rest & -rest).bit_length() - 1) if rest else width
+            found.append((inside, start, end))
+            start = end
+        known = _runs[lanes, width] = tuple(found)
     return known
 
 

@@ -43,15 +43,12 @@ class Grid:
         uids = (traces.function.uid, *(uid for uid, _ in trace.functions))
         self._used: set[str] = set()
         self.many_threads = False  # the kernel asks for the place of a thread
-        for node in (n for uid in uids for n in conditions.nodes(uid)):
-            if isinstance(node, ir.Member) and isinstance(node.base, ir.Name):
-                self.many_threads = self.many_threads or node.base.name in ("threadIdx", "blockIdx")
-                if node.base.name == "blockIdx":
-                    self._used.add(node.name)
-            elif isinstance(node, ir.Name) and node.name.endswith(("this_grid", "this_thread_block")):
-                self.many_threads = True
-                if node.name.endswith("this_grid"):
-                    self._used.add("x")
+        for name in (n for uid in uids for n in conditions.coordinates(uid)):
+            self.many_threads = True
+            if name.startswith("blockIdx."):
+                self._used.add(name.removeprefix("blockIdx."))
+            elif name.endswith("this_grid"):
+                self._used.add("x")
 
     def several(self, axis: str) -> bool | None:
         """There is more than one block along an axis: True in some launch that is known, False in none; None: nobody

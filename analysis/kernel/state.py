@@ -392,7 +392,7 @@ class BlockState:
             if location.array:
                 return Value(places=(Place(location, ZERO, location.type.name, location.dims[1:]),))
             if location.fields or location.parameter:
-                return replace(location.value, record=location)
+                return location.value.of_record(location)
             return location.value
         if location.dims:
             return Value(places=(replace(location, dims=location.dims[1:], row=self._row(location)),))

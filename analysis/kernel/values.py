@@ -117,6 +117,12 @@ class Value:
     decision: Decision | None = None
     function: str = ""  # the name of a function
 
+    def of_record(self, record: Cell) -> Value:
+        """The same value, held by a record."""
+        return Value(
+            self.number, self.places, self.spread, self.closure, self.group, record, self.decision, self.function
+        )
+
 
 UNKNOWN = Value()
 DATA = Value(spread=Uniformity.DATA)
