@@ -90,7 +90,7 @@ class Analyses:
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, int] = {}  # path -> revision asked for
-        self._at_work = ""  # the path of the check that the process has begun
+        self._at_work = ""  # the file that the process works for
         self._silence = stuck.Silence()
         self._watch: asyncio.Task[None] | None = None
         self._crashes: dict[tuple[str, int], int] = {}
@@ -158,11 +158,15 @@ class Analyses:
         log.error("the analysis process ended (exit code %s) and is started again", code)
         lost, self._running = self._running, {}
         guilty, self._at_work = self._at_work, ""
-        if guilty in lost:  # what waited behind it did nothing
-            key = (guilty, lost[guilty])
+        document = self._documents.at(guilty)
+        if document is not None:  # what waited behind it did nothing
+            if guilty not in lost:  # it changed with another file, and so did others perhaps
+                lost = {**dict.fromkeys(self._facts, 0), **lost}
+            revision = lost.get(guilty) or document.revision
+            key = (guilty, revision)
             self._crashes[key] = self._crashes.get(key, 0) + 1
             if self._crashes[key] >= _CRASHES_PER_TEXT:
-                self._failures[guilty] = (lost[guilty], f"the analysis process ended (exit code {code})")
+                self._failures[guilty] = (revision, f"the analysis process ended (exit code {code})")
         for answer in self._answers.values():
             if not answer.done():
                 answer.set_exception(EngineUnavailable("the analysis process ended"))
@@ -247,14 +251,16 @@ class Analyses:
         while True:
             await asyncio.sleep(stuck.LOOK_SECONDS)
             process = self._process
-            if process is None or not (self._running or self._answers):
+            if process is None or not (self._running or self._answers or self._at_work):
                 self._silence.heard()
                 continue
             why = self._silence.why_stuck(process.pid)
             if why:
                 log.error("the analysis %s; its process is ended", why)
-                if self._at_work in self._running:  # once is enough
-                    self._crashes[self._at_work, self._running[self._at_work]] = _CRASHES_PER_TEXT
+                document = self._documents.at(self._at_work)
+                if document is not None:  # once is enough
+                    revision = self._running.get(document.path, document.revision)
+                    self._crashes[document.path, revision] = _CRASHES_PER_TEXT
                 self._silence.heard()
                 process.kill()
 
@@ -411,7 +417,7 @@ class Analyses:
             "pid": self._process.pid if self._process is not None else None,
             "restarts": self._restarts,
             "waiting": len(self._timers),
-            "running": len(self._running),
+            "running": len(self._running.keys() | {self._at_work} - {""}),
             "unusable": self._unusable,
             "failed": {os.path.basename(path): reason for path, (_, reason) in self._failures.items()},
         }

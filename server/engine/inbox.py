@@ -16,6 +16,7 @@ class Inbox:
         self._requests: list[Request] = []
         self._ready = threading.Condition()
         self._running: str | None = None
+        self._yields = False
         self._cancel = threading.Event()
         threading.Thread(target=self._read, name="requests", daemon=True).start()
 
@@ -24,7 +25,7 @@ class Inbox:
             request = unpack(self._exactly(LENGTH.unpack(self._exactly(LENGTH.size))[0]))
             with self._ready:
                 self._requests.append(request)  # type: ignore[arg-type]
-                if isinstance(request, Check) and request.path == self._running:
+                if isinstance(request, Check) and (self._yields or request.path == self._running):
                     self._cancel.set()
                 self._ready.notify()
 
@@ -65,6 +66,15 @@ class Inbox:
     def running(self, path: str | None) -> threading.Event:
         """Says what is being checked; the event is set when a newer check of it arrives."""
         with self._ready:
-            self._running = path
+            self._running, self._yields = path, False
             self._cancel = threading.Event()
+            return self._cancel
+
+    def yielding(self) -> threading.Event:
+        """The same for what gives way to a check of any file."""
+        with self._ready:
+            self._running, self._yields = None, True
+            self._cancel = threading.Event()
+            if any(isinstance(r, Check) for r in self._requests):
+                self._cancel.set()
             return self._cancel

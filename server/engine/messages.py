@@ -81,7 +81,7 @@ class GraphText:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """What the process does from now on is for the `Check` of this path."""
+    """What the process does from now on is about this file; "": nothing is left to be done."""
 
     path: str
 

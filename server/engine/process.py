@@ -90,6 +90,8 @@ class AnalysisProcess:
         self._keys: dict[str, programs.Program] = {}
         self._mains: dict[str, bool] = {}  # of the open files
         self._moved: set[str] = set()  # open files that became part of another program
+        self._asked: dict[str, None] = {}  # open files in the order in which they were asked about
+        self._behind: dict[str, None] = {}  # open files whose programs hold something that changed, by their turns
         self._roots: tuple[str, ...] = ()
         self._whole_program = True
         self._alone: tuple[str, ...] = ()
@@ -106,8 +108,8 @@ class AnalysisProcess:
                 for path, text in changed.items():
                     self._open[path] = text if isinstance(text, OpenText) else _edited(self._open[path], text)
                 for path in closed:
-                    self._open.pop(path, None)
-                    self._keys.pop(path, None)
+                    for known in (self._open, self._keys, self._asked, self._behind):
+                        known.pop(path, None)
                 mains = [self._main_came_or_went(path) for path in (*changed, *closed)]  # each is asked
                 if any(mains):
                     self._regroup()
@@ -168,6 +170,11 @@ class AnalysisProcess:
             program.waiting = None  # a source may have come
         self._moved |= moved
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether programs wait to be looked at again."""
+        return bool(self._behind)
+
     def _key(self, path: str) -> str:
         return self._program_of(path).name
 
@@ -179,14 +186,13 @@ class AnalysisProcess:
         root = sources.innermost(path, self._roots) if self._alone else None
         return self._whole_program if root is None else root not in self._alone
 
-    def _programs_with(self, path: str) -> list[Program]:
+    def _own(self, path: str) -> Program:
         found = self._program_of(path)
         key = found.name
         if key not in self._programs:
             self._programs[key] = Program(key, self._new_index())
         self._programs[key].sources = found.sources if self._reads_programs(path) else None
-        own = self._programs[key]
-        return [own, *(p for p in self._programs.values() if p is not own and path in p.loaded)]
+        return self._programs[key]
 
     def _drop_unused(self) -> None:
         """Programs without an open file cost memory for nothing, but for the newest ones: files are opened again."""
@@ -248,28 +254,60 @@ class AnalysisProcess:
     # ----------------------------------------------------------------------------------------------------------- check
 
     def _check(self, path: str) -> None:
-        cancel = self._inbox.running(path)
+        """The program of the file. Others that hold it (a header's) wait until nothing else is asked for, those of the files that were
+        asked about last first: it is they that are looked at."""
+        self._asked.pop(path, None)
+        self._asked[path] = None
+        self._behind.pop(path, None)
+        self._bring_up_to_date(path, self._inbox.running(path))
+        own = self._key(path)
+        others: dict[str, str] = {}
+        for asked in reversed(self._asked):
+            program = self._programs.get(self._key(asked))
+            if program is not None and program.key != own and path in program.loaded:
+                others.setdefault(program.key, asked)
+        self._behind = {**dict.fromkeys(others.values()), **self._behind}
+        self._rest()
+
+    def catch_up(self) -> bool:
+        """Looks at one of the programs that wait for it. False when there is none."""
+        if not self._behind:
+            return False
+        path = next(iter(self._behind))
+        del self._behind[path]
+        if not self._bring_up_to_date(path, self._inbox.yielding()):
+            self._behind = {path: None, **self._behind}
+        self._rest()
+        return True
+
+    def _rest(self) -> None:
+        if not self._behind:
+            self._send(Begun(""))
+
+    def _bring_up_to_date(self, path: str, cancel: threading.Event) -> bool:
+        """Analyses the program of a file and tells what was found. False when something else goes first."""
         self._send(Begun(path))
         try:
-            for program in self._programs_with(path):
-                for opened in self._open:
-                    if opened in program.loaded or self._key(opened) == program.key:
-                        self._load(program, opened)
-                for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
-                    self._load(program, gone)
-                self._load_with_includes(program, path)
-                self._list_sources(program)
-                self._read_few(program)
-                self._analyse(program, path, cancel)
-                if not program.complete:
-                    self._read_rest(program, path, cancel)
+            program = self._own(path)
+            for opened in self._open:
+                if opened in program.loaded or self._key(opened) == program.key:
+                    self._load(program, opened)
+            for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
+                self._load(program, gone)
+            self._load_with_includes(program, path)
+            self._list_sources(program)
+            self._read_few(program)
+            self._analyse(program, path, cancel)
+            if not program.complete:
+                self._read_rest(program, path, cancel)
         except Superseded:
-            pass
+            return False
         except Exception as error:  # noqa: BLE001
             # One broken analysis must not end the process: the next edit may be fine again.
             self._send(Failed(path, self._open[path].revision, where(error)))
         finally:
             self._inbox.running(None)
+        return True
 
     def _list_sources(self, program: Program) -> None:
         if program.waiting is None:
@@ -374,7 +412,7 @@ class AnalysisProcess:
         from stitchcuda.server.not_shown import NotShown
 
         try:
-            program = self._programs_with(request.path)[0]
+            program = self._own(request.path)
             if program.analysis is None or not program.complete:  # half a program has another graph
                 self._load_all(program, request.path)
                 program.analysis = program.index.analyse(None)
@@ -403,7 +441,7 @@ class AnalysisProcess:
                 raise Superseded
 
         try:
-            program = self._programs_with(path)[0]
+            program = self._own(path)
             self._load_all(program, path)  # whether a fix is safe is a question about the whole program
             texts = {name: text for name in program.loaded if (text := self._read(name)) is not None}
             self._send(FixAnswer(number, revision, fix_all(program.index, texts, path, request.settings, check)))
@@ -439,7 +477,9 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
     process = AnalysisProcess(inbox, send, new_index)
     _warm_up(new_index())
     while True:
-        request = inbox.take(_PAUSE_SECONDS)
+        request = inbox.take(0 if process.is_behind else _PAUSE_SECONDS)
+        if request is None and process.catch_up():
+            continue
         if request is None:
             process.send_outlines()
             request = inbox.take(_IDLE_SECONDS)
