@@ -170,10 +170,13 @@ def load() -> tuple[float, ...]:
 
 def header(command: str, before: tuple[float, ...]) -> dict[str, Any]:
     """What a report of a measurement begins with. `before` is the load at its start."""
+    from stitchcuda.server.cli import doctor  # not while something is measured
+
     return {
         "schema": 1,
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": command,
+        "analysis": doctor.analysis(),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),

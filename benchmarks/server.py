@@ -395,10 +395,13 @@ def merged(old: dict[str, Any] | None, new: Figures, parts: Iterable[str]) -> di
 
 
 def write(out: Path, report: dict[str, Any], figures: Figures, parts: Sequence[str]) -> list[dict[str, Any]]:
-    """Writes the report with these figures, and those of other sizes, servers and parts that the file has of the same machine. All
-    figures that it has now."""
+    """Writes the report with these figures, and those of other sizes, servers and parts that the file has of the same machine and
+    the same build of the analysis. All figures that it has now."""
     before: dict[str, Any] = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    if any(before.get("machine", {}).get(what) != report["machine"][what] for what in ("processor", "cores")):
+    other_build = before.get("analysis", "interpreted") != report["analysis"]
+    if other_build or any(
+        before.get("machine", {}).get(what) != report["machine"][what] for what in ("processor", "cores")
+    ):
         before = {}
     names = {each.name for each in fields(Figures)}
     old = {(row["server"], row["lines"]): row for row in before.get("figures", ()) if row.keys() == names}

@@ -46,7 +46,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def analysis() -> str:
-    """What runs: `compiled` code (docs/adr/0010) or the `interpreted` modules."""
+    """What runs: `compiled` code (docs/adr/0011) or the `interpreted` modules."""
     return "interpreted" if (execute.__file__ or "").endswith(".py") else "compiled"
 
 
