@@ -301,13 +301,13 @@ class Construction(Deleters):
                 if types and type.name in types and not (type.pointer or type.dims):  # `template <class S> ... S s_;`
                     type = types[type.name]
                 if self.owns_objects(type) is not None:
+                    if self.frame.function.language == "python":
+                        continue  # the constructor makes it
                     self._as_member(Site("", record.path, declaration.span), types, field, type, state, span)
                 elif self._begins_empty(type):
                     self.set_count(state, self.container(state, field, type).object, ZERO)
 
     def _begins_empty(self, type: TypeRef) -> bool:
-                    if self.frame.function.language == "python":
-                        continue  # the constructor makes it
         """A container of the host that holds nothing at first."""
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None or resolved.pointer or resolved.reference or resolved.dims:
