@@ -220,7 +220,7 @@ class Deciding(BlockState, ABC):
         """How the lanes of a side left."""
         if after[0] & ~before[0]:
             return "return" if len(self.frames) == 1 else "skip"
-        return "skip" if after[1] & ~before[1] else "round"
+        return "break" if after[1] & ~before[1] else "round"
 
     def excluded(self, new: tuple[Guard, ...], before: int) -> int:
         """The lanes that cannot meet these guards along with those that stand already: `n <= 32` and `lane + 32 < n`."""

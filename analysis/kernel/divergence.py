@@ -67,13 +67,20 @@ def _of(position: int, barriers: list[Barrier], full: int, trace: KernelTrace) -
         elsewhere = any(
             any(g.key == guard.key and g.holds != guard.holds for g in b.guards) for b in barriers if b is not barrier
         )
-        return Divergence(barrier, Why.DATA if data else Why.THREAD, guard, elsewhere, guard.loop)
+        loop = guard.loop or _counts_rounds(guard, barriers)
+        return Divergence(barrier, Why.DATA if data else Why.THREAD, guard, elsewhere, loop)
     left = [g for g in barrier.guards if g.uniformity is not Uniformity.BLOCK and g.leaves == "return"]
     if left:
         return Divergence(barrier, Why.LEFT, left[-1])
     if barrier.alive != full:
         return Divergence(barrier, Why.LEFT)
     return None
+
+
+def _counts_rounds(guard: Guard, barriers: list[Barrier]) -> bool:
+    """A loop is left by `break` on a condition that is another one in each round, like the condition of a loop."""
+    keys = {g.key for b in barriers if b.loops for g in b.guards if g.site == guard.site and g.leaves == "break"}
+    return guard.leaves == "break" and len(keys) > 1
 
 
 def _passers_end(barrier: Barrier, varying: list[Guard], trace: KernelTrace) -> bool:

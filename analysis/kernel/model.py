@@ -58,7 +58,7 @@ class Guard:
     uniformity: Uniformity
     margin: Form | None = None
     loop: bool = False  # the condition of a loop: this round takes place
-    leaves: str = ""  # what is left after the other side left: "return" from the kernel, "round" of a loop, "skip"
+    leaves: str = ""  # what is left after the other side left: "return" from the kernel, "break", "round", "skip"
     guessed: bool = False  # DATA, but what differs between lanes is only what code gives back that is not seen
     equal: Form | None = None  # the condition as a number that is zero when the guard is met, if it has that form
 

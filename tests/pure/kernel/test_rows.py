@@ -373,3 +373,22 @@ void run(int* a, int n) { k<<<1, n, 4 * n>>>(a); reversed<<<1, n, 4 * n>>>(a); }
     assert shown(text) == ["missing-syncwarp"]
     assert shown(text.replace("return 32", "return 128")) == ["missing-syncthreads"]
     assert shown(text.replace("return 32", "return rows()")) == ["missing-syncthreads"]  # not known
+
+
+@pytest.mark.parametrize(
+    ("bound", "codes"), [("n", []), ("1000", ["divergent-barrier"] * 2), ("in[i]", ["divergent-barrier"])]
+)
+def test_a_loop_that_is_left_by_break_may_be_written_for_bounds_that_fit(bound: str, codes: list[str]) -> None:
+    text = f"""__global__ void k(const int* in, int* out, int n) {{
+  __shared__ int s[256];
+  for (int i = threadIdx.x; ; i += 256) {{
+    if (i >= {bound}) break;
+    s[threadIdx.x] = in[i];
+    __syncthreads();
+    out[i] = s[255 - threadIdx.x];
+    __syncthreads();
+  }}
+}}
+void run(int* a, int* b, int n) {{ k<<<1, 256>>>(a, b, n); }}
+"""
+    assert shown(text) == codes
