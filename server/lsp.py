@@ -101,6 +101,13 @@ class StitchServer(LanguageServer):
             on_facts=lambda path: diagnostics.facts_arrived(self, path),
             on_indexing=self.indexing.progress,
             on_outline=self._show_again,
+            on_unusable=lambda: self.window_show_message(
+                t.ShowMessageParams(
+                    type=t.MessageType.Error,
+                    message="stitchcuda: the analysis does not start, so nothing is found until the server is restarted;"
+                    " its log says more",
+                )
+            ),
             command=analysis_command,
             process=analysis_process,
         )

@@ -71,6 +71,7 @@ class Analyses:
         on_facts: Callable[[str], None],
         on_indexing: Callable[[Indexing], None],
         on_outline: Callable[[], None],
+        on_unusable: Callable[[], None],
         command: Sequence[str] = COMMAND,
         process: subprocess.Popen[bytes] | None = None,
     ):
@@ -78,6 +79,7 @@ class Analyses:
         self._on_facts = on_facts  # called with the path of an open document that has new facts
         self._on_indexing = on_indexing
         self._on_outline = on_outline  # the outline of a document is another one although its text is the same
+        self._on_unusable = on_unusable  # there will be no findings any more
         self._command = command
         self._early = process
         self._process: subprocess.Popen[bytes] | None = None
@@ -174,6 +176,8 @@ class Analyses:
         if self._failed_starts >= _FAILED_STARTS:
             log.error("the analysis process does not start; there will be no findings until the server is restarted")
             self._unusable = True
+            self._running.clear()
+            self._on_unusable()
             await self._wake()
             return
         await asyncio.sleep(min(0.05 * self._restarts, 2.0))
@@ -220,7 +224,8 @@ class Analyses:
     def _due(self, path: str) -> None:
         self._timers.pop(path, None)
         document = self._documents.at(path)
-        if document is not None and self._crashes.get((path, document.revision), 0) < _CRASHES_PER_TEXT:
+        crashes = self._crashes.get((path, document.revision), 0) if document is not None else 0
+        if document is not None and crashes < _CRASHES_PER_TEXT and not self._unusable:
             self._ask(document)
 
     def _ask(self, document: Document) -> None:
@@ -399,6 +404,8 @@ class Analyses:
         return got
 
     async def _answer(self, request: Callable[[int], GraphText | FixAll]) -> Any:
+        if self._unusable:
+            raise EngineUnavailable("the analysis process does not start")
         number = next(self._numbers)
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._answers[number] = answer

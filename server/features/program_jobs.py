@@ -7,9 +7,10 @@ screen.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -144,5 +145,18 @@ def refuse(reason: str) -> JsonRpcException:
     return JsonRpcException(code=int(t.LSPErrorCodes.RequestFailed), message=reason)
 
 
-def show(ls: StitchServer, text: str, kind: t.MessageType = t.MessageType.Info) -> None:
-    ls.window_show_message(t.ShowMessageParams(type=kind, message=text))
+@dataclass(frozen=True)
+class Ended:
+    """What came of a job, for clients that offer what can be done next. `applied`: the text of the program is another one now."""
+
+    outcome: str
+    applied: bool = False
+
+
+def show(ls: StitchServer, text: str, kind: t.MessageType = t.MessageType.Info, ended: Ended | None = None) -> None:
+    """Clients that show what the server is doing get what came of a job as a member of its own beside the words."""
+    if ended is None or not ls.shows_status:
+        ls.window_show_message(t.ShowMessageParams(type=kind, message=text))
+        return
+    params = {"type": kind.value, "message": text, "ended": asdict(ended)}
+    ls.protocol.tell(t.WINDOW_SHOW_MESSAGE, json.dumps(params))

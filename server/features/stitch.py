@@ -94,7 +94,8 @@ async def offer(
     if not value.get("units"):
         told["reason"] = reason = f"{reason}{_first_refusal(value)}"
         kind = t.MessageType.Error if outcome == "failed" else t.MessageType.Info
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}", kind)
+        text = f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}"
+        program_jobs.show(ls, text, kind, program_jobs.Ended(outcome))
         return told
     if outcome == "not_validated" and not ls.trusted:
         note = f"; {program_jobs.UNTRUSTED}{note}"
@@ -107,7 +108,8 @@ async def offer(
         text = f"not applied: {why_not}. Nothing is lost: stitchcuda runs apply {wanted} applies it{note}"
         kept_change.tell(ls, f"stitchcuda: {program.name}: {text}", await asyncio.to_thread(_patch, Path(run_dir)))
     else:
-        program_jobs.show(ls, f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}")
+        text = f"stitchcuda: {program.name}: {outcome.replace('_', ' ')}: {reason}{note}"
+        program_jobs.show(ls, text, ended=program_jobs.Ended(outcome, applied=True))
     return told
 
 

@@ -35,7 +35,8 @@ async def _work(ls: StitchServer, job: Job, program: Path, words: Sequence[str])
         program_jobs.show(ls, f"stitchcuda: {program.name}: {answer.message}", t.MessageType.Error)
         return {"state": "failed", "reason": answer.message}
     kind = t.MessageType.Warning if value.get("state") == "rejected" else t.MessageType.Info
-    program_jobs.show(ls, f"stitchcuda: {program.name}: {_sentence(value)}", kind)
+    ended = program_jobs.Ended(str(value.get("state", "")))
+    program_jobs.show(ls, f"stitchcuda: {program.name}: {_sentence(value)}", kind, ended)
     return dict(value)
 
 

@@ -308,6 +308,12 @@ async def test_an_analysis_process_that_does_not_start_is_given_up() -> None:
             await asyncio.sleep(0.1)
         else:
             pytest.fail("it is started for ever")
+        editor.replace(URI, TEXT + "\n")
+        assert (await editor.command("stitchcuda.status"))["analysis"]["running"] == 0
+        with pytest.raises(JsonRpcException, match="does not start"):
+            await editor.command("stitchcuda.graphText", URI)
+        assert [m for m in editor.messages if "the analysis does not start" in m][1:] == [], "told once"
+        assert [m for m in editor.messages if "the analysis does not start" in m]
 
 
 async def test_closing_a_file_takes_its_unsaved_text_back(tmp_path: Path) -> None:

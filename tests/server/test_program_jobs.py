@@ -196,6 +196,30 @@ async def test_a_verdict_is_told_in_a_sentence(desk: Desk) -> None:
         await until(lambda: any("rejected: a race (a.cu:3)" in m for m in editor.messages))
 
 
+@pytest.mark.parametrize("status", [True, False])
+async def test_a_client_that_shows_the_status_gets_the_result_beside_its_words(desk: Desk, status: bool) -> None:
+    """What can be done next is offered by it, whatever the words are."""
+    async with at(desk, status=status) as editor:
+        told: list[Any] = []
+        read = editor.client.protocol.structure_message
+
+        def heard(data: Any) -> Any:
+            told.extend([data["ended"]] if "ended" in data else [])
+            return read(data)
+
+        editor.client.protocol.structure_message = heard  # type: ignore[method-assign]
+        for command, result in (("stitchcuda.validate", {}), ("stitchcuda.stitch", {"outcome": "no_safe_change"})):
+            desk.answer({"schema": 1, "state": "unproven", "gates": [], **result})
+            answer = await editor.command(command, desk.uri)
+            await job_ended(editor, answer["job"])
+        desk.stitched()
+        answer = await editor.command("stitchcuda.stitch", desk.uri)
+        await job_ended(editor, answer["job"])
+        await until(lambda: sum(": " in m for m in editor.messages) == 3)
+        given = [("unproven", False), ("no_safe_change", False), ("improved", True)]
+        assert told == [{"outcome": outcome, "applied": applied} for outcome, applied in given if status]
+
+
 # ------------------------------------------------------------------------------------------------------------ on save
 
 

@@ -143,7 +143,7 @@ export class Session implements vscode.Disposable {
       this.jobs.known(status.jobs);
       this.become("running", status);
     });
-    client.onNotification(ShowMessageNotification.type, ({ type, message }) => void showMessage(type, message, this.status));
+    client.onNotification(ShowMessageNotification.type, (message) => void showMessage(message, this.status));
     this.log.info(`Starting ${command}`);
     this.become("starting");
     this.client = client;
