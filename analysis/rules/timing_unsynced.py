@@ -54,7 +54,7 @@ from stitchcuda.analysis.findings.finding import Confidence, Finding, Fix, Group
 from stitchcuda.analysis.findings.lifetimes import released_since, under
 from stitchcuda.analysis.findings.race import weaker
 from stitchcuda.analysis.order.timeline import Measurement, Memory, Op, Timeline
-from stitchcuda.analysis.program.ir import Api, ApiKind, Name, Site, Span
+from stitchcuda.analysis.program.ir import Api, ApiKind, Call, If, Member, Name, Site, Span, walk
 
 CODE = "timing-unsynced"
 _TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, ApiKind.COPY})
@@ -119,6 +119,7 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
         _named_on_purpose(given, measured)
         or _said_nearby(given, measured)
         or released_since(line, mask, measured.covered) == mask
+        or all(_of_the_other_version(given, measured, op) for op in sure)
     ):
         level = Confidence.POSSIBLE
     last = sure[-1]
@@ -158,6 +159,30 @@ def _measured_with_wait(line: Timeline) -> dict[Site | None, int]:
 def _timed_by_events(line: Timeline, measured: Measurement) -> bool:
     """Events recorded within the interval take the time as well."""
     return any(other.events is not None and other.since & measured.since for other in line.measurements)
+
+
+def _of_the_other_version(given: RuleInput, measured: Measurement, op: Op) -> bool:
+    """A class that works on the host and one that works on the device are called through their base, and the clock is read
+    where the first is in use: the other branch records an event. That object and condition belong together is not seen."""
+    body = edits.body_of(given, measured.site.function)
+    call = next((site for site in op.calls if site.function == measured.site.function), None)
+    if body is None or call is None:
+        return False
+    called = next((n for n in edits.nodes_at(body, call.span) if isinstance(n, Call)), None)
+    if called is None or not isinstance(called.callee, Member):
+        return False
+    named = [given.program.functions[uid] for uid in given.program.by_name.get(called.callee.name, ())]
+    mine = {f.uid for f in named} & {op.function, *(site.function for site in op.calls)}
+    host = [f for f in named if f.record and f.body is not None and f.uid not in given.program.reaches_cuda]
+    if not host or not mine:
+        return False
+    for node in edits.nodes_around(body, measured.site.span):
+        if isinstance(node, If) and node.otherwise is not None:
+            inside = node.then.span[0] <= measured.site.span[0] < node.then.span[1]
+            other = node.otherwise if inside else node.then
+            if any(isinstance(n, Api) and n.kind is ApiKind.EVENT_RECORD for n in walk(other)):
+                return True
+    return False
 
 
 def _named_on_purpose(given: RuleInput, measured: Measurement) -> bool:

@@ -138,3 +138,48 @@ def test_what_a_name_holds_on_some_paths_only_is_not_certain(code: str, body: st
     sometimes = findings_in(body.replace("{}", "if (n) p = other();"))
     assert [(f.code, f.confidence) for f in always] == [(code, Confidence.CERTAIN)]
     assert [(f.code, f.confidence) for f in sometimes] == [(code, Confidence.LIKELY)]
+
+
+VERSIONS = """struct Body { virtual void update() = 0; };
+struct OnHost : Body { float h[8]; void update() override { HOST } };
+struct OnDevice : Body { float* d; OnDevice() { cudaMalloc(&d, 128); } void update() override { k<<<1, 32>>>(d, 8); } };
+double run(Body* body, bool host, int n) {
+  cudaEvent_t a, b; cudaEventCreate(&a); cudaEventCreate(&b);
+  Clock::time_point t; float ms = 0;
+  if (host) t = Clock::now(); else { START }
+  for (int i = 0; i < n; ++i) body->update();
+  if (host) ms = seconds(Clock::now() - t);
+  else { STOP }
+  return ms;
+}
+int main(int n, char** names) {
+  OnHost one; OnDevice two;
+  Body* body;
+  if (n % 2) body = &one; else body = &two;
+  if (n > 3) return run(body, true, n);
+  return run(body, false, n);
+}
+"""
+EVENTS = {
+    "START": "cudaEventRecord(a);",
+    "STOP": "cudaEventRecord(b); cudaEventSynchronize(b); cudaEventElapsedTime(&ms, a, b);",
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "codes"),
+    [
+        ({"HOST": "h[0] += 1;", **EVENTS}, []),
+        ({"HOST": "h[0] += 1;", "START": "", "STOP": ""}, ["timing-unsynced"]),
+        ({"HOST": "k<<<1, 1>>>(h, 8);", **EVENTS}, ["timing-unsynced"]),
+    ],
+    ids=["one for each version", "no other time", "both work on the device"],
+)
+def test_the_time_of_a_version_that_works_on_the_host(given: dict[str, str], codes: list[str]) -> None:
+    text = VERSIONS
+    for word, code in given.items():
+        text = text.replace(word, code)
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + text).encode())
+    found = [f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE]
+    assert [f.code for f in found if f.code == "timing-unsynced"] == codes
