@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, KernelInput, Related, Severity
+from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
 from stitchcuda.analysis.kernel.divergence import Why, divergences
-from stitchcuda.analysis.kernel.lanes import lanes_of
+from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, with_barriers
 from stitchcuda.analysis.program.ir import Site, Span
@@ -138,6 +139,8 @@ def _level(traces: KernelTraces, trace: KernelTrace, conflict: Conflict) -> Conf
         return Confidence.POSSIBLE  # a loop that goes on until a counter says so
     if second.mode is Mode.WRITE and second.offset.constant is not None and _flag(second):
         return Confidence.POSSIBLE
+    if first.mode is Mode.READ and second.mode is Mode.WRITE and _found_once(first, second):
+        return Confidence.POSSIBLE
     if first.mode is Mode.READ and second.mode is Mode.ATOMIC:
         return Confidence.POSSIBLE  # look, then update: what was read is only a hint
     own = {(g.key, g.holds) for g in first.guards} ^ {(g.key, g.holds) for g in second.guards}
@@ -170,6 +173,25 @@ def _flag(write: Access) -> bool:
     """A constant that is stored when the data say so: a flag, which threads may raise at any time."""
     constant = write.value is not None and write.value.constant is not None
     return constant and any(g.uniformity is Uniformity.DATA for g in write.guards)
+
+
+def _found_once(read: Access, write: Access) -> bool:
+    """Who loads the number that is looked for writes what those read that load a larger one: where that was read it was
+    found before, and it is there once. A search that another loop begins again is not the same one."""
+    if len(read.loops) != 1 or [s for s, _ in read.loops] != [s for s, _ in write.loops]:
+        return False
+    wanted = [_compared(g.equal) for g in write.guards if g.uniformity is Uniformity.DATA and g.equal is not None]
+    others = [_compared(g.margin) for g in read.guards if g.uniformity is Uniformity.DATA and g.margin is not None]
+    return any(a == b or a == {m: -c for m, c in b.items()} for a in wanted for b in others)
+
+
+def _compared(form: Form) -> dict[Monomial, int]:
+    """What a condition compares, whatever number was loaded in which round."""
+    out: dict[Monomial, int] = {}
+    for mono, c in form.terms:
+        if mono and isinstance(c, int):
+            out[tuple(LOADED if s.startswith(LOADED) else s for s in mono)] = c
+    return out
 
 
 def _differ(first: Access, second: Access) -> bool:

@@ -392,3 +392,32 @@ def test_a_loop_that_is_left_by_break_may_be_written_for_bounds_that_fit(bound: 
 void run(int* a, int* b, int n) {{ k<<<1, 256>>>(a, b, n); }}
 """
     assert shown(text) == codes
+
+
+SEARCH = """__global__ void k(const int* keys, const float* in, float* out, int wanted, int n) {
+  __shared__ float found;
+  // repeated
+  for (int i = threadIdx.x; i < 4096; i += 128) {
+    int key = keys[i];
+    if (key == wanted) found = in[i];
+    __syncthreads();
+    if (key > wanted) out[i] = in[i] * found;
+  }
+}
+void run(int* a, float* b, float* c, int n) { k<<<64, 128>>>(a, b, c, n, n); }
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "codes"),
+    [
+        ("", "", []),
+        ("key > wanted", "in[i] > 0", ["missing-syncthreads"]),
+        ("key == wanted", "threadIdx.x == i / 64", ["missing-syncthreads"]),
+        ("// repeated", "for (int r = 0; r < n; ++r)", ["missing-syncthreads"]),
+        ("    __syncthreads();\n", "", ["missing-syncthreads"]),
+    ],
+    ids=["found once", "read by others", "written by place", "searched again", "no barrier"],
+)
+def test_what_is_found_once_is_written_once(old: str, new: str, codes: list[str]) -> None:
+    assert shown(SEARCH.replace(old, new, 1)) == codes
