@@ -10,13 +10,11 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
-import importlib.metadata
 import io
 import os
 import sys
-import tempfile
-import traceback
 from dataclasses import dataclass
+from functools import cache
 from typing import Protocol, cast
 
 from stitchcuda.server.cli.errors import CannotRun
@@ -58,8 +56,21 @@ COMMANDS = (
 )
 
 
+@cache
 def version() -> str:
     """The installed version."""
+    # The name of the folder that the installer made tells it. `importlib.metadata` reads what stands in it with the parser for mail:
+    # to import all that takes as long as a twentieth of the language server's start.
+    for place in sys.path:
+        try:
+            names = os.listdir(place or ".")
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith("stitchcuda-") and name.endswith(".dist-info"):
+                return name.removeprefix("stitchcuda-").removesuffix(".dist-info")
+    import importlib.metadata
+
     try:
         return importlib.metadata.version("stitchcuda")
     except importlib.metadata.PackageNotFoundError:
@@ -153,6 +164,9 @@ def _sentence(summary: str) -> str:
 
 def _report_bug(words: list[str], error: Exception) -> None:
     """Says what to do about an error that stitchcuda did not expect; its details go to a file."""
+    import tempfile
+    import traceback
+
     print(f"stitchcuda: internal error: {type(error).__name__}: {error}", file=sys.stderr)
     details = "".join(traceback.format_exception(error))
     try:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import tempfile
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,6 +60,8 @@ def _trace_of(program: Path, trace: str) -> str:
 
 async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
     def write() -> Path:
+        import tempfile  # and random, shutil and more: a part of the time in which the server starts
+
         folder = Path(tempfile.mkdtemp(prefix="stitchcuda-"))
         name = "".join(c if c.isalnum() else "_" for c in function) or "program"
         file = folder / f"{name}-execution-graph.{form if form in _ENDINGS else 'txt'}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -94,6 +93,8 @@ def arrived(ls: StitchServer, program: Path, rows: Any, revisions: Mapping[str, 
 
 def _timed(ls: StitchServer, program: Path, value: Mapping[str, Any], revisions: Mapping[str, int]) -> None:
     """Keeps what the run measured, and what the kernels that it built take, for hover."""
+    import statistics  # needed after a run only: a part of the time in which the server starts
+
     sites, device, kernels = value.get("sites", ()), str(value.get("device", "")), value.get("kernels", ())
     folder = program if program.is_dir() else program.parent
     found: dict[str, list[_Time]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.metadata
 import os
 import subprocess
 import sys
@@ -29,7 +30,14 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch.main(["--version"]) == 0
-    assert capsys.readouterr().out == f"stitchcuda {dispatch.version()}\n"
+    assert capsys.readouterr().out == f"stitchcuda {importlib.metadata.version('stitchcuda')}\n"
+
+
+def test_version_without_an_installation(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    dispatch.version.cache_clear()
+    monkeypatch.setattr(sys, "path", [str(tmp_path), str(tmp_path / "gone")])
+    assert dispatch.version() == "(not installed)"
+    dispatch.version.cache_clear()
 
 
 @pytest.mark.parametrize("words", [["bogus"], ["--bogus"], [], ["doctor", "--bogus"], [""]])
