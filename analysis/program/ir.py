@@ -486,6 +486,7 @@ class Record:
     fields: tuple[Declare, ...]
     bases: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()  # uids of functions defined in its body
+    defaults: tuple[tuple[str, TypeRef], ...] = ()  # template parameters, and what they are when left out
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ are linked together), rule 3 looks only at the targets that contain the calling 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import fields, is_dataclass, replace
 from posixpath import dirname, normpath
@@ -36,6 +37,11 @@ THRUST = frozenset({  # the names of thrust that stand for work on the device
     "minmax_element", "unique", "unique_by_key", "remove", "remove_if", "replace", "replace_if", "gather",
     "scatter", "adjacent_difference", "inner_product", "find", "find_if", "equal", "merge", "partition",
 })  # fmt: skip
+
+CUB = re.compile(  # the algorithms of cub for the whole device, with `using namespace cub`, too
+    r"(?:(?:::)?cub::Device\w+|Device(?:Reduce|Scan|Select|RadixSort|MergeSort|Histogram|RunLengthEncode|Partition|Segmented\w+|"
+    r"AdjacentDifference|Merge|TopK|Transform|Memcpy|Copy))::\w+"
+)
 
 
 def link(modules: Iterable[Module], *, targets: Iterable[Iterable[str]] | None = None) -> Program:
@@ -99,7 +105,12 @@ def resolve(program: Program, from_path: str, name: str, argc: int, record: str 
         free = [f for f in candidates if not f.record]
         candidates = free or candidates
     candidates = [f for f in candidates if _accepts(program, f, argc)]
-    return tuple(_nearest(program, from_path, candidates))
+    if record is None or len(candidates) < 2:
+        return tuple(_nearest(program, from_path, candidates))
+    overloads: dict[object, list[Function]] = {}  # of a class, wherever they are defined
+    for f in candidates:
+        overloads.setdefault(tuple((p.type.name, p.type.pointer) for p in f.params), []).append(f)
+    return tuple(f for alike in overloads.values() for f in _nearest(program, from_path, alike))
 
 
 def _suffix(qualified: str, name: str) -> bool:
@@ -277,11 +288,11 @@ def _mentioned(program: Program, path: str, name: str, classes: set[str]) -> tup
 
 
 def _works(function: Function) -> bool:
-    """There is CUDA work in the function's own text: calls, launches, algorithms and vectors of thrust."""
+    """There is CUDA work in the function's own text: calls, launches, algorithms of cub and thrust, vectors of thrust."""
     if function.host_cuda_calls:
         return True
     return function.space in _HOST and any(
-        name.removeprefix("::").startswith("thrust::") and name.rpartition("::")[2] in THRUST
+        name.removeprefix("::").startswith("thrust::") and name.rpartition("::")[2] in THRUST or CUB.fullmatch(name)
         for name in function.mentions
     )
 

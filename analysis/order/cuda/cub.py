@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.cuda.thrust import Thrust
 from stitchcuda.analysis.order.state import State
@@ -12,8 +10,8 @@ from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, 
 from stitchcuda.analysis.order.values import Handle, Num, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind
+from stitchcuda.analysis.program.link import CUB
 
-_DEVICE_WIDE = re.compile(r"(?:::)?cub::Device\w+::\w+")
 _SIZE = 1  # the argument that gets, or has, the size of the temporary memory
 
 
@@ -21,7 +19,7 @@ class Cub(Thrust):
     """Layer of the executor: algorithms of cub."""
 
     def thrust_call(self, name: str, expr: ir.Call, state: State) -> Value | None:
-        if _DEVICE_WIDE.fullmatch(name) is None or len(expr.args) <= _SIZE:
+        if CUB.fullmatch(name) is None or len(expr.args) <= _SIZE:
             return super().thrust_call(name, expr, state)
         values = [self.evaluate(a, state) for a in expr.args]
         temporary = values[0]

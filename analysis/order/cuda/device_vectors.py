@@ -38,6 +38,8 @@ class DeviceVectors(Cub):
         value = super().container_method(state, instance, name, args, span)
         if name in ("resize", "assign") and args and self._on_device(instance.object):
             self._moves(state, _FILLS, span, writes=instance.object)
+        if name in ("front", "back") and self._on_device(instance.object):  # the host looks at an element
+            self._moves(state, _COPIES, span, reads=instance.object)
         return value
 
     def copy_container(self, state: State, source: int, target: int) -> None:

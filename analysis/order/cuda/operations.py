@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.captures import EXTERNAL
-from stitchcuda.analysis.order.cuda.handouts import Handouts
+from stitchcuda.analysis.order.cuda.descriptors import Descriptors
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.cuda.queries import understood_queries
 from stitchcuda.analysis.order.machine import Done
@@ -27,7 +27,7 @@ STREAM_NON_BLOCKING = 1
 EVENT_DISABLE_TIMING = 2
 
 
-class Operations(Handouts):
+class Operations(Descriptors):
     """Layer of the executor: API calls, by their kind."""
 
     def api(self, expr: ir.Api, state: State) -> Value:
@@ -269,6 +269,7 @@ class Operations(Handouts):
                     certainty = Certainty.MUST if named and not one_of else Certainty.MAY
                     where = Range(start, member=member_path(pointer.place))
                     accesses += [Access(buffer, m, where, certainty, role, one_of=one_of) for m in modes]
+            accesses += self.accesses_of_descriptors(expr, values)
             if "returns" in expr.flags:
                 result = self._returned_array(expr, values, state)
                 assert isinstance(result, Pointer)
@@ -351,20 +352,23 @@ class Operations(Handouts):
                 self.cut(expr.span, f"{expr.name} is not modelled")
                 return self.write_out(expr, Unknown(self.fresh("value")), state)
             case _:
+                made = None
                 for role, value in expr.roles:
                     if role == "stream":
                         self.evaluate(value, state)
                     elif role == "out":
                         self._write_unknown(value, state)
                         if "library" in expr.flags and expr.role("handle") is None:
-                            self._make_library_handle(value, state)
+                            made = self._make_library_handle(value, state)
+                if "library" in expr.flags:
+                    self.describe(expr, values, made, state)
                 if "destroys" in expr.flags:
                     self._destroy_graph(expr, values, state)
                 if "returns" in expr.flags:
                     return Unknown(self.fresh("value"))
         return NULL
 
-    def _make_library_handle(self, out: Expr, state: State) -> None:
+    def _make_library_handle(self, out: Expr, state: State) -> Value | None:
         """O9: a new handle (or plan) enqueues on the default stream until it is bound to another."""
         target = out.operand if isinstance(out, ir.AddressOf) else None
         place = self.locate(target, state) if target is not None else self.pointed(self.evaluate(out, state), state)
@@ -372,6 +376,8 @@ class Operations(Handouts):
             handle = Unknown(self.fresh("handle"))
             state.store(place, handle)
             state.library_streams[key_of(handle)] = self.default_stream(state)
+            return handle
+        return None
 
     def _elapsed_time(self, expr: ir.Api, values: dict[str, Value], state: State) -> None:
         """E4: the time between two events; the answer is a number that nothing else gives."""

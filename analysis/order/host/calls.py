@@ -8,7 +8,7 @@ from functools import cached_property
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
 from stitchcuda.analysis.order.cuda.thrust import is_algorithm
-from stitchcuda.analysis.order.host import overloads, packs, threads, traits
+from stitchcuda.analysis.order.host import overloads, packs, statics, threads, traits
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
@@ -74,7 +74,7 @@ class Calls(Methods):
             if callee.template and not expr.args and traits.is_trait(callee.name):  # `std::is_same<T, float>()`
                 return [(state, self.trait(callee))]
             named = self.names.resolve(TypeRef(callee.name))
-            owner = named is not None and plain(named.name) in SMART_POINTERS
+            owner = named is not None and (plain(named.name) in SMART_POINTERS or named.name.endswith("_iterator"))
             if owner or self.names.record(named) is not None:  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
@@ -199,7 +199,8 @@ class Calls(Methods):
             return self.unresolved(functions[0].name, expr, state)
         function = bodies[0]
         if len(bodies) > 1:
-            function = overloads.best(bodies, self.types_of(expr.args, state), self._is_of_the_program)
+            types = self.types_of(expr.args, state)
+            function = overloads.best(bodies, types, self._is_of_the_program, lambda f: self._class_of(f, this))
         if function.space in ("global", "device"):
             return self.unresolved(function.name, expr, state)
         if not self.follows(function) and not any(self._is_device_code(a) for a in expr.args):
@@ -213,6 +214,14 @@ class Calls(Methods):
 
     def _is_of_the_program(self, type: TypeRef) -> bool:
         return self.names.record(TypeRef(type.name)) is not None
+
+    def _class_of(self, function: Function, this: Place | None) -> dict[str, TypeRef | None]:
+        """The template parameters of a method's class, for an object of it."""
+        if not function.record or not function.template:
+            return {}
+        own = dict.fromkeys(statics.parameters(self.program, function))
+        given = self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))) if this else {}
+        return {name: given.get(name) or self.frame.types.get(name) for name in own}
 
     def types_of(self, args: tuple[Expr, ...], state: State) -> list[TypeRef | None]:
         """The types of arguments, as far as they are seen without evaluating them."""

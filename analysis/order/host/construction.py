@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from functools import cached_property
 
-from stitchcuda.analysis.order.host import aggregates, threads
+from stitchcuda.analysis.order.host import aggregates, statics, threads
 from stitchcuda.analysis.order.host.deleters import Deleters, is_nothing, member_by_member
 from stitchcuda.analysis.order.host.names import (
     CONTAINERS,
@@ -30,6 +30,7 @@ from stitchcuda.analysis.order.values import (
     Struct,
     Value,
     pointee,
+    solid,
 )
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
@@ -134,6 +135,10 @@ class Construction(Deleters):
                 self.start_thread(values, threads.JOINS, span, state)
             elif not owner:
                 self.call_backs(values, span, state)
+            if bare.endswith("_iterator") and len(values) > 1:  # one that is made of others leads to what they lead to
+                for k, value in enumerate(values):
+                    if solid(value):
+                        state.store(place.field(f"#{k}"), value)
             if len(values) == 1 or (owner and values):
                 self.store_value(state, place, values[0], resolved)
                 self.keep_deleter(values, state)
@@ -366,9 +371,11 @@ class Construction(Deleters):
 
     def class_types(self, function: Function, type: TypeRef | None) -> dict[str, TypeRef]:
         """The template parameters of a class template's method, as the type of its object binds them."""
-        if type is None or not type.args:
+        record = self.names.record(TypeRef(type.name)) if type is not None else None
+        if type is None or not (type.args or (record is not None and record.defaults)):
             return {}
-        return {name: self.bound_type(arg) or arg for name, arg in zip(function.template, type.args, strict=False)}
+        given = statics.arguments(record, function.template, type.args)
+        return {name: self.bound_type(arg) or arg for name, arg in given.items()}
 
     def _initialise_member(self, this: Place | None, member: str, initial: Expr, state: State) -> None:
         if this is None:

@@ -88,6 +88,8 @@ class Methods(Summaries):
             place, value = value.place, self.load(state, value.place)
         if isinstance(value, Clock):  # `t.time_since_epoch().count()`
             return [(state, value)]
+        if callee.name == "operator()" and isinstance(value, Code | Closure):  # `f.template operator()<4>(x)`
+            return self.call_value(value, expr, state)
         told = self.signal(place, callee.name, state)
         if told is not None:
             return [(state, told)]

@@ -237,7 +237,8 @@ class Places(Clocks):
                     type = self._part_of(type, step)
                     continue
                 field = self.names.field_type(record, step)
-                type = field if field is None or not type.args else self._as_given(record, field, type.args)
+                whole = field is None or not (type.args or record.defaults)
+                type = field if whole or field is None else self._as_given(record, field, type.args)
             elif type.dims or type.pointer:
                 type = pointee(type)
             elif plain(type.name) in CONTAINERS | DEVICE_CONTAINERS and type.args:
@@ -256,7 +257,7 @@ class Places(Clocks):
 
     def _as_given(self, record: ir.Record, field: TypeRef, args: tuple[TypeRef, ...]) -> TypeRef:
         """The type of a field of a class template, for these arguments."""
-        given = dict(zip(statics.parameters_of(self.program, record), args, strict=False))
+        given = statics.arguments(record, statics.parameters_of(self.program, record), args)
         bound = given.get(field.name)
         if bound is None or not (field.pointer or field.dims):
             return field if bound is None else bound

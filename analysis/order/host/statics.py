@@ -45,6 +45,15 @@ def parameters_of(program: Program, record: Record) -> tuple[str, ...]:
     return min(methods, key=len, default=())
 
 
+def arguments(record: Record | None, names: tuple[str, ...], args: tuple[TypeRef, ...]) -> dict[str, TypeRef]:
+    """What the template parameters of a class stand for: what is given, else what the class says."""
+    given = dict(zip(names, args, strict=False))
+    for name, default in record.defaults if record is not None else ():
+        if name in names and name not in given:
+            given[name] = given.get(default.name, default) if not default.args and not default.pointer else default
+    return given
+
+
 def as_member(type: TypeRef, program: Program, function: Function, types: Mapping[str, TypeRef]) -> TypeRef:
     """The name of a class template within the class stands for the instantiation that runs."""
     if type.args or not function.template or not function.record or not types:

@@ -20,7 +20,7 @@ _INTEGERS = frozenset({
     "unsigned long", "long long", "unsigned long long",
 })  # fmt: skip
 _OTHERS = frozenset({"__half", "__half2", "__nv_bfloat16", "__nv_bfloat162", "void"})
-_KNOWN = _FLOATING | _INTEGERS | _OTHERS
+KNOWN = _FLOATING | _INTEGERS | _OTHERS
 # which of these a name stands for differs by system
 _LONG = frozenset({"long", "unsigned long", "long long", "unsigned long long"})
 
@@ -42,11 +42,11 @@ def told(name: str, types: Sequence[TypeRef]) -> bool | None:
         return None
     type = types[0]
     if trait == "is_pointer":
-        return True if type.pointer else False if _canonical(type) in _KNOWN else None
-    kind = _canonical(type)
+        return True if type.pointer else False if canonical(type) in KNOWN else None
+    kind = canonical(type)
     if type.pointer:
         return False
-    if kind not in _KNOWN or type.reference or type.dims:
+    if kind not in KNOWN or type.reference or type.dims:
         return None
     match trait:
         case "is_floating_point":
@@ -60,14 +60,15 @@ def told(name: str, types: Sequence[TypeRef]) -> bool | None:
     return None
 
 
-def _canonical(type: TypeRef) -> str:
+def canonical(type: TypeRef) -> str:
+    """One name for all spellings of a type, without its pointers."""
     name = plain(type.name)
     return _SPELLINGS.get(name, name)
 
 
 def _same(one: TypeRef, other: TypeRef) -> bool | None:
-    a, b = _canonical(one), _canonical(other)
-    if a not in _KNOWN or b not in _KNOWN or one.reference or other.reference or one.dims or other.dims:
+    a, b = canonical(one), canonical(other)
+    if a not in KNOWN or b not in KNOWN or one.reference or other.reference or one.dims or other.dims:
         return None
     if one.pointer != other.pointer:
         return False

@@ -57,7 +57,7 @@ def call(cx: Context, node: Node) -> Expr:
     if kind == g.QUALIFIED:
         text = cx.read(function)
         if text.startswith("::"):
-            row = api.lookup(text[2:].strip(), _count(given))
+            row = api.lookup(text[2:].strip(), _count(cx, given))
             if row is not None:
                 return _api(cx, node, function, text[2:].strip(), row, arguments(cx, given))
         callee = cx.expr(function)
@@ -80,7 +80,7 @@ def call(cx: Context, node: Node) -> Expr:
 def _cast(cx: Context, node: Node, function: Node, given: Node) -> Expr | None:
     """`(T)(value)`, which the grammar takes for a call while it does not know that T is a type."""
     inner = function.named_children[0] if function.named_child_count == 1 else None
-    if inner is None or inner.kind_id != g.IDENTIFIER or _count(given) != 1:
+    if inner is None or inner.kind_id != g.IDENTIFIER or _count(cx, given) != 1:
         return None
     name = cx.read(inner)
     if name in cx.tally.locals or name in cx.env.functions or (cx.bindings is not None and name in cx.bindings):
@@ -90,8 +90,9 @@ def _cast(cx: Context, node: Node, function: Node, given: Node) -> Expr | None:
     return None
 
 
-def _count(given: Node) -> int:
-    return len([c for c in given.named_children if c.kind_id != g.COMMENT])
+def _count(cx: Context, given: Node) -> int:
+    listed = [c for c in given.named_children if c.kind_id != g.COMMENT]
+    return sum(macros.several(cx, c) if c.kind_id == g.IDENTIFIER else 1 for c in listed)
 
 
 def _is_type(cx: Context, name: str) -> bool:
@@ -125,7 +126,7 @@ def _resolved(cx: Context, node: Node, function: Node, name: str, given: Node, o
             break
         name = macro.alias
     if name not in cx.env.functions:
-        row = api.lookup(name, _count(given))
+        row = api.lookup(name, _count(cx, given))
         if row is not None:
             return _api(cx, node, function, spelled, row, arguments(cx, given), owner)
         if api.looks_like_cuda(name):
@@ -159,7 +160,7 @@ def _templated(cx: Context, node: Node, function: Node, given: Node) -> Expr:
             return Cast(cx.span(node), type_, args[0])
         return Opaque(cx.span(node), name, args)
     if name not in cx.env.functions and name_node is not None:
-        row = api.lookup(name, _count(given))
+        row = api.lookup(name, _count(cx, given))
         if row is not None:
             return _api(cx, node, name_node, name, row, arguments(cx, given))
     args = arguments(cx, given)

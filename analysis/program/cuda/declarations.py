@@ -305,7 +305,23 @@ def _lower_record(cx: Context, node: Node, scope: tuple[str, ...], qualified: st
     body = node.child_by_field_id(g.F_BODY)
     if body is not None:
         _fields(cx, body, fields, 0)
-    return Record(qualified, "", cx.span(node), tuple(fields), tuple(bases))
+    return Record(
+        qualified, "", cx.span(node), tuple(fields), tuple(bases), defaults=_template_defaults(cx, node.parent)
+    )
+
+
+def _template_defaults(cx: Context, node: Node | None) -> tuple[tuple[str, TypeRef], ...]:
+    """The types that a template's parameters are when they are left out."""
+    if node is None or node.kind_id != _TEMPLATE:
+        return ()
+    parameters = node.child_by_field_id(g.F_PARAMETERS)
+    found = []
+    for child in parameters.named_children if parameters is not None else ():
+        name, given = child.child_by_field_id(g.F_NAME), child.child_by_field_name("default_type")
+        if name is not None and given is not None:
+            whole = given.type == "type_descriptor"
+            found.append((cx.read(name), described_type(cx, given) if whole else base_type(cx, given)))
+    return tuple(found)
 
 
 def _fields(cx: Context, node: Node, fields: list[Declare], depth: int) -> None:

@@ -9,6 +9,7 @@ from stitchcuda.analysis.program.cuda.declarators import (
     described_type,
     template_values,
 )
+from stitchcuda.analysis.program.cuda.macros import expand_list, several
 from stitchcuda.analysis.program.cuda.misread_casts import CAST, misread, regrouped
 from stitchcuda.analysis.program.cuda.names import identifier
 from stitchcuda.analysis.program.ir import (
@@ -328,7 +329,9 @@ def arguments(cx: Context, node: Node) -> tuple[Expr, ...]:
             if bound is not None:
                 found.extend(cx.binder.expr(each) for each in bound)
                 continue
-        if kind == g.INITIALIZER_PAIR:
+        if kind == g.IDENTIFIER and several(cx, child) > 1:
+            found.extend(expand_list(cx, child))
+        elif kind == g.INITIALIZER_PAIR:
             value = child.child_by_field_id(g.F_VALUE)
             found.append(cx.expr(value) if value is not None else cx.opaque(child, "initializer"))
         elif kind != g.COMMENT and not child.is_extra:

@@ -22,7 +22,7 @@ from stitchcuda.analysis.program.cuda.macro_bodies import (
     template,
 )
 from stitchcuda.analysis.program.cuda.macro_text import closing_parenthesis, split_arguments, split_range, substitute
-from stitchcuda.analysis.program.ir import Call, Evaluate, Expr, Name, Opaque, Span, Stmt
+from stitchcuda.analysis.program.ir import Binary, Call, Evaluate, Expr, Name, Opaque, Span, Stmt
 from tree_sitter import Node
 
 MAX_NESTING = 8
@@ -176,6 +176,31 @@ def expand_value(cx: Context, node: Node, macro: MacroDef, given: tuple[()]) -> 
     if pieces is None:
         return Name(cx.span(node), macro.name)
     return _as_value(cx, node, pieces)
+
+
+def several(cx: Context, node: Node) -> int:
+    """How many arguments a name in an argument list stands for: an object-like macro may be a list of them."""
+    macro = cx.env.macros.get(cx.read(node)) if cx.env.macros else None
+    if macro is None or macro.params is not None or macro.name in cx.active:
+        return 1
+    depth, count = 0, 1
+    for character in macro.body if "," in macro.body else "":
+        depth += (character in "([{") - (character in ")]}")
+        count += character == "," and depth == 0
+    return count
+
+
+def expand_list(cx: Context, node: Node) -> list[Expr]:
+    """The arguments that such a macro stands for."""
+    found: list[Expr] = []
+    waiting = [expand_value(cx, node, cx.env.macros[cx.read(node)], ())]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, Binary) and one.op == ",":
+            waiting += [one.right, one.left]
+        else:
+            found.append(one)
+    return found
 
 
 def _as_value(cx: Context, node: Node, pieces: Expr | list[Stmt]) -> Expr:

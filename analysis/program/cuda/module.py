@@ -101,7 +101,7 @@ class ModuleLowering:
             functions=tuple(made),
             records=(
                 *(
-                    Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ())))
+                    Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ())), r.defaults)
                     for r in found.records
                 ),
                 *(

@@ -105,3 +105,39 @@ def test_a_pointer_of_thrust_is_the_pointer_that_it_wraps() -> None:
     for made in ("thrust::device_ptr<float> p(x);", "const auto p = thrust::device_ptr<float>(x);",
                  "auto p = thrust::device_ptr<float>{x};", "auto p = thrust::device_pointer_cast(x);"):  # fmt: skip
         assert work(run(f"{made} float s = thrust::reduce(p, p + 4);")) == [("thrust::reduce", {"x": "r"})], made
+
+
+def test_the_host_looks_at_the_first_or_last_element() -> None:
+    looks = work(run(VECTORS + "thrust::device_vector<char> v(n); if (is_alpha(v.front()) && v.back() > 4) h[0] = 1;"))
+    assert looks == [("thrust::device_vector", {"v": "w"}), ("thrust::copy", {"v": "r"}), ("thrust::copy", {"v": "r"})]
+
+
+def test_an_iterator_that_is_made_of_others_leads_to_what_they_lead_to() -> None:
+    before = """template <typename It> struct strided {
+      typedef thrust::permutation_iterator<It, thrust::counting_iterator<int>> Permuted;
+      It first, last; strided(It first, It last) : first(first), last(last) {}
+      Permuted begin() const { return Permuted(first, thrust::counting_iterator<int>(0)); }
+      Permuted end() const { return begin() + (last - first); }
+    };
+    """
+    made = (
+        "strided<thrust::device_ptr<float>> range(thrust::device_pointer_cast(x), thrust::device_pointer_cast(x) + 9);"
+    )
+    assert work(run(f"{made} float s = thrust::reduce(range.begin(), range.end());", before=before)) == [
+        ("thrust::reduce", {"x": "r"})
+    ]
+
+
+def test_a_function_of_which_cub_is_the_only_work_is_followed() -> None:
+    loops = "for (size_t i = 0; i < n; i++) look(i);" * 8  # too much to be followed for nothing
+    for prefix, using in (("cub::", ""), ("::cub::", ""), ("", "using namespace cub;\n")):
+        before = (
+            f"{using}void sum(void* t, size_t n, float* p) {{ {prefix}DeviceReduce::Sum(t, n, p, p, 4); {loops} }}\n"
+        )
+        assert [api for api, _ in work(run("sum(y, 16, x);", before=before))] == [f"{prefix}DeviceReduce::Sum"]
+
+
+def test_a_class_of_the_programs_own_is_not_cubs() -> None:
+    before = "struct DeviceScan { static void run(void* t, size_t n) { a<<<1, 1>>>((float*)t); } };\n"
+    result = run("DeviceScan::run(x, 4);", before=before)
+    assert work(result) == [] and result.op("a")

@@ -101,3 +101,13 @@ def test_methods_of_one_name_in_several_files_are_told_apart_by_their_class() ->
     assert [op.function.rsplit("/")[-1] for op in timeline.ops] == [
         "a.cu::A::operator()", "b.cu::B::operator()", "b.cu::B::operator()"
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("called", ["go(4)", "go.operator()(4)", "go.template operator()<true>(4)"])
+def test_a_lambda_is_followed_however_it_is_called(called: str) -> None:
+    go = (
+        "auto go = [&]<bool B>(int n) { k<<<n, 1>>>(p); };"
+        if "<" in called
+        else "auto go = [&](int n) { k<<<n, 1>>>(p); };"
+    )
+    assert kinds(f"int main() {{ float* p; cudaMalloc(&p, 4); {go} {called}; }}") == [ApiKind.ALLOC, ApiKind.LAUNCH]

@@ -195,3 +195,12 @@ def test_names_of_cuda_that_a_port_gives_to_another_vendor_mean_what_cuda_means_
     assert statements("cudaFree(p);", ports) == ["free:cudaFree(ptr=p)"]
     wrapped = "#define cudaFree tracked_free\n#define cudaHostRegisterReadOnly 0\n#define cudaCheck hipCheck(1)\n"
     assert sorted(collect_macros(wrapped.encode())) == ["cudaCheck", "cudaFree", "cudaHostRegisterReadOnly"]
+
+
+def test_a_macro_that_is_a_list_of_arguments_is_several() -> None:
+    macros = "#define COPY dst, src + 1, \\\n  f(a, b)\n#define PAIR (a, b)\n#define PASS(x) take(x, COPY)\n"
+    assert statements("cudaMemcpyAsync(COPY, cudaMemcpyDefault, stream);", macros) == [
+        "copy:cudaMemcpyAsync(dst=dst, src=(src + 1), bytes=f(a, b), kind=cudaMemcpyDefault, stream=stream /async)"
+    ]
+    assert statements("take(1, COPY); take(PAIR);", macros) == ["take(1, dst, (src + 1), f(a, b))", "take(PAIR)"]
+    assert statements("PASS(7);", macros) == ["take(7, dst, (src + 1), f(a, b))"]
