@@ -27,6 +27,7 @@ import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +35,9 @@ from stitchcuda.analysis.index import Analysis, Index
 from stitchcuda.analysis.order.alias import conflict
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.timeline import Certainty, Memory, Mode, Op, Stream, StreamKind, Timeline
+from stitchcuda.analysis.program.api_library import guess
 from stitchcuda.analysis.program.effects import kernel_effects
-from stitchcuda.analysis.program.ir import ApiKind, Program, Site
+from stitchcuda.analysis.program.ir import Api, ApiKind, Program, Site, walk
 from stitchcuda.analysis.syntax.text import LineIndex
 from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.trace.store import from_json
@@ -165,6 +167,21 @@ class Static:
                     near.append((away, preference, abs(node.line - traced.line), node))
         return min(near)[3] if near else None
 
+    def makes_a_handle(self, traced: Node) -> bool:
+        """Whether a library makes a handle, plan or descriptor at the line, or sets one: with what it does on the device for
+        that, it fills memory of its own."""
+        return any(first <= traced.line <= last for first, last in self._quiet.get(traced.file, ()))
+
+    @cached_property
+    def _quiet(self) -> dict[str, list[tuple[int, int]]]:
+        found: dict[str, list[tuple[int, int]]] = defaultdict(list)
+        for function in self._analysis.program.functions.values():
+            for call in walk(function.body) if function.body is not None else ():
+                if isinstance(call, Api) and call.kind is ApiKind.NEUTRAL and guess(call.name) is not None:
+                    file, first, last = self.lines(Site(function.uid, function.path, call.span))
+                    found[file].append((first, last))
+        return found
+
     def stream(self, stream: Stream) -> str:
         if stream.kind is StreamKind.LEGACY or stream.kind is StreamKind.PER_THREAD:
             return DEFAULT
@@ -239,7 +256,7 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
         found = static.find(node)
         if (
             found is None
-            and not traced.ops[node][0].kind in WORK
+            and (not traced.ops[node][0].kind in WORK or static.makes_a_handle(node))
             and not _written(analysis, node, traced.ops[node][0].api)
         ):
             continue  # a library's own: its code is not there
@@ -256,10 +273,16 @@ def compare(name: str, trace: Trace, analysis: Analysis) -> Compared:
 
 
 def _written(analysis: Analysis, node: Node, api: str) -> bool:
-    """Whether the call stands in the source near the traced line."""
-    texts = [text for path, text in analysis.sources.items() if os.path.basename(path) == node.file]
-    near = (b"\n".join(text.splitlines()[max(0, node.line - 3) : node.line + 2]) for text in texts)
-    return any(re.search(rb"\b%s\b" % api.encode(), lines) for lines in near)
+    """Whether the call stands in the source at the traced line: at most one line away from its statement."""
+    for path, text in analysis.sources.items():
+        if os.path.basename(path) == node.file:
+            lines = LineIndex.of(text)
+            for found in re.finditer(rb"\b%s\b" % api.encode(), text):
+                end = text.find(b";", found.end())
+                first, last = lines.line_at(found.start()) + 1, lines.line_at(max(end, found.end())) + 1
+                if first - 1 <= node.line <= last + 1:
+                    return True
+    return False
 
 
 def _failed(trace: Trace) -> set[tuple[str, int]]:
