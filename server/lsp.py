@@ -51,6 +51,7 @@ from stitchcuda.server.jobs import Jobs
 from stitchcuda.server.protocol import Protocol
 from stitchcuda.server.settings import Settings
 from stitchcuda.server.transport import PipeReader, PipeWriter, read_messages
+from stitchcuda.server.upwards import innermost
 
 log = logging.getLogger(__name__)
 
@@ -160,7 +161,7 @@ class StitchServer(LanguageServer):
         return self.settings_of(path_of(uri))
 
     def settings_of(self, path: str) -> Settings:
-        return self.folder_settings.get(sources.innermost(path, self.folder_settings) or "", self.settings)
+        return self.folder_settings.get(innermost(path, self.folder_settings) or "", self.settings)
 
     def is_relevant(self, document: Document) -> bool:
         return sources.is_relevant(document.path, document.language, document.encoded)

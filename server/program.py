@@ -19,7 +19,8 @@ from itertools import islice
 
 from stitchcuda.gpu_validate.made_folders import holds_no_sources
 from stitchcuda.server import cmake_lists
-from stitchcuda.server.sources import innermost, read_file, stamp
+from stitchcuda.server.sources import read_file, stamp
+from stitchcuda.server.upwards import innermost, is_repository, upwards
 
 BUILD_FILES = ("stitchcuda.toml", "CMakeLists.txt", "Makefile", "makefile", "GNUmakefile", "compile_commands.json")
 SOURCES = (".cu", ".c", ".cc", ".cpp", ".cxx")
@@ -109,22 +110,24 @@ def places(path: str, tops: Sequence[str]) -> Iterator[Place]:
     widest = home(path, tops)
     if widest is not None:
         yield Place(widest)
-    for folder in _upwards(own, tops):
+    for folder in upwards(own, tops):
         if folder == widest:
             break
         if os.path.isfile(os.path.join(folder, "CMakeLists.txt")):
             yield Place(folder, part=True)
+            break
+        if is_repository(folder):  # another one
             break
     yield Place(own, deep=False)
 
 
 def home(path: str, tops: Sequence[str]) -> str | None:
     """The nearest folder above a file that says how something is built; None when none does."""
-    for folder in _upwards(os.path.dirname(path), tops):
+    for folder in upwards(os.path.dirname(path), tops):
         if says_how_to_build(folder):
             return folder
-        if os.path.basename(folder) in _DEPENDENCIES:
-            return None
+        if os.path.basename(folder) in _DEPENDENCIES or is_repository(folder):
+            return None  # what stands above it builds something else
     return None
 
 
@@ -150,31 +153,6 @@ def _is_about_a_program(file: str, _stamp: tuple[int, int]) -> bool:
     except (ValueError, RecursionError):
         return True  # a mistake in it is told by whoever reads it
     return not sections or not sections.keys() <= _ASIDE
-
-
-def _upwards(folder: str, tops: Sequence[str]) -> Iterator[str]:
-    """A folder and those above it, up to the workspace's or the repository's; outside of both it alone."""
-    top = innermost(folder, tops) or innermost(folder, map(os.path.realpath, tops))  # the workspace may be a link
-    if top is None:
-        top = repository(folder) or folder
-    for each in _above(folder):
-        yield each
-        if each == top or os.path.exists(os.path.join(each, ".git")):
-            return
-
-
-def repository(folder: str) -> str | None:
-    """The root of the git repository that a folder lies in."""
-    return next((f for f in _above(folder) if os.path.exists(os.path.join(f, ".git"))), None)
-
-
-def _above(folder: str) -> Iterator[str]:
-    while True:
-        yield folder
-        parent = os.path.dirname(folder)
-        if parent == folder:
-            return
-        folder = parent
 
 
 # -------------------------------------------------------------------------------------------------------------- on the disk
@@ -212,7 +190,7 @@ def _belongs(folder: str, name: str, part: bool) -> bool:
         return False
     if part and os.path.isfile(os.path.join(folder, "CMakeLists.txt")):
         return False
-    return not says_how_to_build(folder) and not os.path.exists(os.path.join(folder, ".git"))
+    return not says_how_to_build(folder) and not is_repository(folder)
 
 
 def library(folder: str, open_text: OpenText = lambda path: None) -> list[str]:

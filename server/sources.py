@@ -10,11 +10,12 @@ import os
 import re
 import shlex
 import stat
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from stitchcuda.server import cmake_lists
+from stitchcuda.server.upwards import upwards
 
 MAX_FILES = 200
 MAX_BYTES = 8 * 1024 * 1024
@@ -127,19 +128,14 @@ def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[li
         yield [os.path.normpath(os.path.join(folder, name)) for folder in (here, *folders)]
 
 
-def innermost(path: str, roots: Iterable[str]) -> str | None:
-    """The innermost of the folders that hold a file."""
-    return max((root for root in roots if _within(path, root)), key=len, default=None)
-
-
-def include_folders(path: str, roots: Iterable[str]) -> tuple[str, ...]:
+def include_folders(path: str, tops: Sequence[str]) -> tuple[str, ...]:
     """Where quoted includes are looked up besides the including file's folder: the `-I` of the compile database's entry
-    for the file, and the folders that projects without one use."""
+    for the file, and the folders that projects without one use. `tops` are the folders of the workspace."""
     if not os.path.isabs(path):
         return ()
     folders: list[str] = []
     here = os.path.dirname(path)
-    for folder in _upwards(here, roots):
+    for folder in upwards(here, tops):
         for place in _build_folders(folder):
             folders.extend(_database_folders(os.path.join(place, "compile_commands.json"), path))
         folders.extend(cmake_lists.beside(folder).include_folders)
@@ -165,17 +161,6 @@ def _build_folders_at(folder: str, _stamps: tuple[tuple[int, int], ...]) -> tupl
             continue
         places += [os.path.join(above, name) for name in names[:_MOST_BUILDS]]
     return tuple(dict.fromkeys(os.path.normpath(p) for p in (folder, *places)))
-
-
-def _upwards(folder: str, roots: Iterable[str]) -> Iterator[str]:
-    inside = [r for r in roots if _within(folder, r)]
-    while inside and any(_within(folder, r) for r in inside):
-        yield folder
-        folder = os.path.dirname(folder)
-
-
-def _within(folder: str, root: str) -> bool:
-    return folder == root or folder.startswith(root.rstrip(os.sep) + os.sep)
 
 
 def _database_folders(database: str, path: str) -> tuple[str, ...]:

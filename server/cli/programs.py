@@ -16,6 +16,7 @@ from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server import cmake_lists, program
 from stitchcuda.server.cli import inputs
 from stitchcuda.server.sources import is_relevant
+from stitchcuda.server.upwards import repository
 
 _INCLUDE = re.compile(rb'include[ \t]*([<"])([^">\r\n]+)[">]')  # begins with a word that is found at memory speed
 _DIRECTIVE = re.compile(rb"[ \t]*#[ \t]*")
@@ -99,7 +100,7 @@ def with_their_programs(named: Sequence[str]) -> list[str]:
 def tops_of(named: Sequence[str]) -> tuple[str, ...]:
     """Up to where it is looked for what says how a program is built: the repository, else the folder that was named."""
     folders = (os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path)) for path in named)
-    return tuple(dict.fromkeys(program.repository(folder) or folder for folder in folders))
+    return tuple(dict.fromkeys(repository(folder) or folder for folder in folders))
 
 
 def _groups(known: dict[str, _File], finder: _Finder, tops: Sequence[str]) -> Iterator[Group]:

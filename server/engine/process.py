@@ -21,6 +21,7 @@ from typing import Any
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.server import program as programs
 from stitchcuda.server import sources
+from stitchcuda.server.collecting import collect_all, collect_new
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.inbox import Inbox
 from stitchcuda.server.engine.messages import (
@@ -46,6 +47,7 @@ from stitchcuda.server.engine.messages import (
     pack,
 )
 from stitchcuda.server.engine.pace import Pace
+from stitchcuda.server.upwards import innermost
 
 _PAUSE_SECONDS = 0.03  # between the last findings and the outline, for the next keystroke
 _IDLE_SECONDS = 2.0
@@ -183,7 +185,7 @@ class AnalysisProcess:
         return opened.text if opened is not None else None
 
     def _reads_programs(self, path: str) -> bool:
-        root = sources.innermost(path, self._roots) if self._alone else None
+        root = innermost(path, self._roots) if self._alone else None
         return self._whole_program if root is None else root not in self._alone
 
     def _own(self, path: str) -> Program:
@@ -484,10 +486,11 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
             process.send_outlines()
             request = inbox.take(_IDLE_SECONDS)
         if request is None:
-            gc.collect()
+            collect_all()
             request = inbox.take()
         if request is not None:
             process.handle(request)
+        collect_new()
 
 
 def _warm_up(index: Any) -> None:

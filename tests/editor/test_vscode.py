@@ -181,9 +181,7 @@ def test_a16_the_change_can_be_looked_at_in_the_refactor_preview(window: Window,
         window.do("wait", selector=".bulk-edit-panel .monaco-list-row", text="cudaDeviceSynchronize")
         window.picture("refactor-preview")
         assert _texts(window, program)["main.cu"] == {"text": small_program.MAIN, "dirty": False}
-        while left := window.do("count", selector=UNTICKED):
-            window.do("click", selector=UNTICKED)
-            _ticked(window, left)  # before that another click would take the tick away
+        _tick_all(window)
         window.do("click", selector=".bulk-edit-panel .monaco-button", text="Apply")
         assert window.run("job", job=job["id"])["state"] == "done"
         assert "cudaDeviceSynchronize" not in _texts(window, program)["main.cu"]["text"]
@@ -401,9 +399,19 @@ def _written(window: Window, name: str, text: str) -> Path:
     return file
 
 
-def _ticked(window: Window, left: int) -> None:
-    """Waits until the panel shows a tick more."""
-    wait_for("a tick", lambda: window.do("count", selector=UNTICKED) < left)
+def _tick_all(window: Window) -> None:
+    """The panel draws its rows anew while they are clicked: a click can be lost, or count late and take a tick away again."""
+
+    def none_left() -> bool:
+        left = window.do("count", selector=UNTICKED)
+        if left:
+            window.do("click", selector=UNTICKED)
+            end = time.monotonic() + 3
+            while window.do("count", selector=UNTICKED) >= left and time.monotonic() < end:
+                time.sleep(0.1)
+        return not left
+
+    wait_for("all ticks", none_left)
 
 
 def _started_after(serving: Serving, count: int) -> int:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from stitchcuda.server import sources
+from stitchcuda.server import program, sources
 
 
 @pytest.mark.parametrize(
@@ -107,3 +107,41 @@ def test_what_is_no_text_is_not_read(tmp_path: Path) -> None:
         assert sources.read_file(str(tmp_path / name)) is None
     (tmp_path / "c.cu").write_bytes(b"\xef\xbb\xbfint x;")
     assert sources.read_file(str(tmp_path / "c.cu")) == b"int x;"
+
+
+def entry_for(build: Path, source: Path, folder: Path) -> None:
+    build.mkdir(parents=True)
+    entry = {"directory": str(build), "file": str(source), "arguments": ["nvcc", "-I", str(folder), "-c", str(source)]}
+    (build / "compile_commands.json").write_text(json.dumps([entry]), encoding="utf-8")
+
+
+def test_what_is_looked_for_above_a_file(tmp_path: Path) -> None:
+    """Up to the workspace's folder, elsewhere to the root of the repository, else nowhere: include folders and programs alike."""
+    write(tmp_path, p__src__kernels__a_cu="", p__deep__b_h="", p__Makefile="")
+    source, deep = tmp_path / "p" / "src" / "kernels" / "a.cu", tmp_path / "p" / "deep"
+    entry_for(tmp_path / "p" / "build", source, deep)
+
+    def found(*tops: Path) -> tuple[bool, bool]:
+        folders = [str(top) for top in tops]
+        home = program.home(str(source), folders)
+        return str(deep) in sources.include_folders(str(source), folders), home is not None
+
+    assert found(tmp_path) == (True, True)
+    assert found(tmp_path / "p") == (True, True)
+    assert found(tmp_path / "p" / "src" / "kernels") == (False, False)
+    assert found() == found(tmp_path / "elsewhere") == (False, False)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "p")
+    assert found(link) == (True, True)
+    (tmp_path / ".git").mkdir()
+    assert found() == found(tmp_path / "elsewhere") == (True, True)
+
+
+def test_a_repository_in_the_workspace_is_a_program_of_its_own_that_the_rest_may_build(tmp_path: Path) -> None:
+    write(tmp_path, Makefile="", part__src__a_cu="", deep__b_h="")
+    source, deep = tmp_path / "part" / "src" / "a.cu", tmp_path / "deep"
+    entry_for(tmp_path / "build", source, deep)
+    assert program.home(str(source), [str(tmp_path)]) == str(tmp_path)
+    (tmp_path / "part" / ".git").write_text("gitdir: ../.git/modules/part", encoding="utf-8")
+    assert program.home(str(source), [str(tmp_path)]) is None
+    assert str(deep) in sources.include_folders(str(source), [str(tmp_path)])
