@@ -8,7 +8,7 @@ the masked tree is kept only when it has fewer error bytes; a clean file is neve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
@@ -95,8 +95,11 @@ _CALL_LIKE = re.compile(
 )
 _BOUNDS = re.compile(rb"\b__launch_bounds__\s*\(")
 _AFTER_LAMBDA = re.compile(rb"(\])((?:\s*\b__(?:device|host|global|forceinline)__\b)+)")
-_TYPENAME = re.compile(rb"(?:(?<=[(=,{!&|?:])|(?<=return))(\s*)\btypename\b")
+_TYPENAME = re.compile(rb"\btypename\b")
+_BEFORE_VALUE = re.compile(rb"(?:[(=,{!&|?:]|return)\Z")
+_MOST_SPACE = 1000  # bytes before it
 _LONE_CAPS = re.compile(rb"^[ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*(//[^\r\n]*)?\r?$", re.MULTILINE)
+_CAPS = re.compile(rb"[A-Z][A-Z0-9_]{2,}[ \t]")  # what is in every match of the next
 _BEFORE_DECL = re.compile(
     rb"(?:^|(?<=[;{}>])|(?<=__global__)|(?<=__device__)|(?<=__host__)|(?<=static)|(?<=inline)|(?<=extern)|(?<=struct)|(?<=class))"
     rb"([ \t]*)((?:[A-Z][A-Z0-9_]{2,}[ \t]+)+)(?=[A-Za-z_:][\w:<>,]*[ \t*&]+[\w:~*&]|for\b|while\b|[A-Z]\w*[ \t]*[{:])",
@@ -156,6 +159,20 @@ def _close(text: bytes, opening: int) -> int:
     return -1
 
 
+def _found(pattern: re.Pattern[bytes], word: bytes, text: bytes) -> Iterable[re.Match[bytes]]:
+    """The matches of a pattern that holds a word: most files have no such word."""
+    return pattern.finditer(text) if word in text else ()
+
+
+def _lines_with(pattern: re.Pattern[bytes], text: bytes) -> Iterator[tuple[int, int]]:
+    """The lines that hold a match: looking for a plain word first is many times as fast as trying a rich pattern at every byte."""
+    at = 0
+    while (m := pattern.search(text, at)) is not None:
+        end = text.find(b"\n", m.end())
+        at = end if end >= 0 else len(text)
+        yield text.rfind(b"\n", 0, m.start()) + 1, at
+
+
 def mask(text: bytes) -> bytes:
     """The text with what the grammar does not know blanked or replaced, byte for byte."""
     buffer = bytearray(text)
@@ -171,17 +188,19 @@ def mask(text: bytes) -> bytes:
                 _blank(buffer, m.start(), end)
     for m in _AFTER_LAMBDA.finditer(text):
         _blank(buffer, *m.span(2))
-    for m in _TYPENAME.finditer(text):
-        _blank(buffer, *m.span())
-    for m in _EXTERN_C.finditer(text):
+    for m in _found(_TYPENAME, b"typename", text):
+        start = len(text[max(0, m.start() - _MOST_SPACE) : m.start()].rstrip()) + max(0, m.start() - _MOST_SPACE)
+        if _BEFORE_VALUE.search(text, max(0, start - 6), start):
+            _blank(buffer, start, m.end())
+    for m in _found(_EXTERN_C, b"__cplusplus", text):
         _blank(buffer, *m.span(1))
-    for m in _TYPEID.finditer(text):
+    for m in _found(_TYPEID, b"typeid", text):
         buffer[m.start() : m.end()] = b"sizeof"  # takes a type or a value, too
-    for m in _NEW_POINTERS.finditer(text):
+    for m in _found(_NEW_POINTERS, b"new", text):
         _blank(buffer, *m.span(1))
-    for m in _NEW_CONST.finditer(text):
+    for m in _found(_NEW_CONST, b"new", text):
         _blank(buffer, *m.span(1))
-    for m in _ASM.finditer(text):
+    for m in _found(_ASM, b"asm", text):
         end = _close(text, m.end() - 1)
         for part in _ASM_TEXT.finditer(text, m.end(), end):
             _blank(buffer, *part.span(1))
@@ -198,8 +217,9 @@ def mask(text: bytes) -> bytes:
             _blank(buffer, *m.span(1))
     for m in _MACRO_AT_END.finditer(text):
         _end_statement(buffer, m.span(2), m.start(3))
-    for m in _BEFORE_DECL.finditer(text):
-        _blank(buffer, *m.span(2))
+    for start, end in _lines_with(_CAPS, text):
+        for m in _BEFORE_DECL.finditer(text, start, end):
+            _blank(buffer, *m.span(2))
     for m in _CAPS_CALL.finditer(text):
         inside = m.span(1) if m.group(1) is not None else m.span(2)
         for argument in _TYPE_ARG.finditer(text, inside[0] - 1, inside[1] + 1):
