@@ -73,26 +73,27 @@ def written_out(text: str) -> tuple[str, list[int]]:
             before.setdefault(min(d.lineno for d in cls.decorator_list), []).extend(hoisted)
             indent = " " * (cls.col_offset + 4)
             after.setdefault(cls.end_lineno or cls.lineno, []).extend(["", *(indent + line for line in methods)])
-        for method in [m for m in cls.body if isinstance(m, ast.FunctionDef)]:
-            for decorator in [d for d in method.decorator_list if ast.unparse(d) == "cached_property"]:
-                name, bare = method.name, method.name.lstrip("_")
-                indent, kept = " " * method.col_offset, f"_kept_{bare}"
-                assert method.returns is not None
-                returns = ast.unparse(method.returns)
-                before.setdefault(decorator.lineno, []).extend(
-                    indent + line
-                    for line in (
-                        f"{kept}: {returns} | None = None",
-                        "@property",
-                        f"def {name}(self) -> {returns}:",
-                        f"    if self.{kept} is None:",
-                        f"        self.{kept} = self._make_{bare}()  # type: ignore",
-                        f"    return self.{kept}",
-                    )
+        for method, decorator in _cached(cls):
+            name, bare = method.name, method.name.lstrip("_")
+            indent, kept = " " * method.col_offset, f"_kept_{bare}"
+            assert method.returns is not None
+            returns = ast.unparse(method.returns)
+            # In a dataclass it would be a field: there `__init__` declares it.
+            declared = [] if "dataclass" in decorators else [f"{kept}: {returns} | None = None"]
+            before.setdefault(decorator.lineno, []).extend(
+                indent + line
+                for line in (
+                    *declared,
+                    "@property",
+                    f"def {name}(self) -> {returns}:",
+                    f"    if self.{kept} is None:",
+                    f"        self.{kept} = self._make_{bare}()  # type: ignore",
+                    f"    return self.{kept}",
                 )
-                lines[decorator.lineno - 1] = ""
-                line = lines[method.lineno - 1]
-                lines[method.lineno - 1] = line.replace(f"def {name}(", f"def _make_{bare}(", 1)
+            )
+            lines[decorator.lineno - 1] = ""
+            line = lines[method.lineno - 1]
+            lines[method.lineno - 1] = line.replace(f"def {name}(", f"def _make_{bare}(", 1)
     made: list[str] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -173,6 +174,13 @@ def _names(node: ast.expr) -> Iterator[str]:
                 yield from _names(each)
 
 
+def _cached(cls: ast.ClassDef) -> Iterator[tuple[ast.FunctionDef, ast.expr]]:
+    """Its cached properties, with the decorators that say so."""
+    for method in cls.body:
+        if isinstance(method, ast.FunctionDef):
+            yield from ((method, d) for d in method.decorator_list if ast.unparse(d) == "cached_property")
+
+
 def _methods(cls: ast.ClassDef, decorator: ast.expr) -> tuple[list[str], list[str]]:
     """Lines to stand before a dataclass and at its end."""
     given = {k.arg: ast.unparse(k.value) == "True" for k in getattr(decorator, "keywords", ())}
@@ -196,6 +204,10 @@ def _methods(cls: ast.ClassDef, decorator: ast.expr) -> tuple[list[str], list[st
                 continue  # `__post_init__` sets it
             value = each.default
         body.append(f"self.{each.name} = {value}  # type: ignore")
+    for method, _ in _cached(cls):
+        assert method.returns is not None
+        kept = f"_kept_{method.name.lstrip('_')}"
+        body.append(f"self.{kept}: {ast.unparse(method.returns)} | None = None  # type: ignore")
     if given.get("weakref_slot"):
         body.append("self._life = _Life()  # type: ignore")
     if "__post_init__" in own:
@@ -275,7 +287,7 @@ def extensions(package: Path, build: Path) -> list[Extension]:
         made: list[Extension] = mypycify(
             [f"--config-file={settings}", folder],
             only_compile_paths=[f"{folder}/{module}" for module in compiled],
-            opt_level="2",
+            opt_level="1",  # 2 takes half as long again to compile
             debug_level="0",
             multi_file=True,
             group_name=GROUP,

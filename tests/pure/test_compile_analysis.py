@@ -6,7 +6,7 @@ import importlib.util
 import pickle
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from types import ModuleType
 
@@ -44,6 +44,17 @@ class Span:
 
     def known(self, names: tuple[str, ...]) -> bool:
         return isinstance(self.start, int | str) and "a" in (*names, "b")
+
+
+@dataclass
+class Text:
+    encoded: bytes
+    revision: int = 0
+
+    @cached_property
+    def text(self) -> str:
+        SEEN.append(1)
+        return self.encoded.decode()
 
 
 class Holder:
@@ -86,6 +97,14 @@ def test_cached_properties_are_made_once(module: ModuleType) -> None:
     holder = module.Holder()
     assert holder.memo is holder.memo and holder.memo is not module.Holder().memo
     assert module.SEEN == [1, 1]
+
+
+def test_a_cached_property_is_no_field_of_a_dataclass(module: ModuleType) -> None:
+    text = module.Text(b"a")
+    assert [each.name for each in fields(module.Text)] == ["encoded", "revision"]
+    assert text.text is text.text and len(module.SEEN) == 1 and text == module.Text(b"a")
+    assert replace(text, encoded=b"b").text == "b", "made anew in a copy"
+    assert repr(text) == "Text(encoded=b'a', revision=0)"
 
 
 def test_lines_are_those_of_the_original() -> None:
