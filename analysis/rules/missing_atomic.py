@@ -107,7 +107,7 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
         if isinstance(ir.bare(update.node.value), ir.Name) and _parted(trace, access):
             continue  # all have read the old value before anybody writes, and what they made of it is told by its name only
         shared = sharing(access, trace, grid, conditions)
-        level = _level(conditions, access, update, shared) if shared is not None else None
+        level = _level(given.program, conditions, access, update, shared) if shared is not None else None
         if shared is not None and level is not None:
             out[access.site] = _finding(given, access, update, shared, level)
     return out
@@ -155,9 +155,11 @@ def _spelling(given: KernelInput, access: Access) -> Spelling:
     return lambda part: written(given.program, given.sources, Site(site.function, site.path, part.span), 200)
 
 
-def _level(conditions: Conditions, access: Access, update: Update, shared: Sharing) -> Confidence | None:
+def _level(
+    program: ir.Program, conditions: Conditions, access: Access, update: Update, shared: Sharing
+) -> Confidence | None:
     if shared.who is Who.DATA:
-        return _level_by_index(conditions, access, update)
+        return _level_by_index(program, conditions, access, update)
     if shared.sure and update.kind is not Kind.CHOICE:
         return Confidence.CERTAIN
     chosen = any(guard.uniformity is Uniformity.DATA for guard in access.guards)
@@ -165,17 +167,18 @@ def _level(conditions: Conditions, access: Access, update: Update, shared: Shari
     return Confidence.POSSIBLE if chosen and update.kind is Kind.OTHER else Confidence.LIKELY
 
 
-def _level_by_index(conditions: Conditions, access: Access, update: Update) -> Confidence | None:
+def _level_by_index(program: ir.Program, conditions: Conditions, access: Access, update: Update) -> Confidence | None:
     """Equal data meet in one place, unless the indexes are known to be different: a permutation, a list of places."""
     index = conditions.place(access.site.function, update.node.target)
     while isinstance(index, ir.Member):
         index = index.base
     if not isinstance(index, ir.Index):
         return Confidence.POSSIBLE
-    parts = list(conditions.values(access.site.function, index.index))
+    where, chosen = _given(program, conditions, access, index.index)
+    parts = list(conditions.values(where, chosen))
     if any(isinstance(p, ir.Call) and called_name(p).startswith(("atomic", "fetch_")) for p in parts):
         return None  # a place that nobody else has been given
-    made_of = conditions.ingredients(access.site.function, index.index)
+    made_of = conditions.ingredients(where, chosen)
     if made_of.loads:
         # an element of a row that the data choose is more often one of a list of places, each of which stands there once
         counts = isinstance(update.node.value, ir.Const)
@@ -187,6 +190,24 @@ def _level_by_index(conditions: Conditions, access: Access, update: Update) -> C
     quotient = any(isinstance(p, ir.Binary) and p.op in ("/", ">>") for p in parts)
     clear = update.kind is Kind.SUM and not made_of.stepped
     return Confidence.LIKELY if clear and quotient and not remainder else None
+
+
+def _given(program: ir.Program, conditions: Conditions, access: Access, index: ir.Expr) -> tuple[str, ir.Expr]:
+    """An index as the caller writes it, where a function only passes on what it is given; with the function it stands in."""
+    function = access.site.function
+    for call in reversed(access.calls):
+        name = ir.bare(index)
+        params = program.functions[function].params
+        position = next((k for k, p in enumerate(params) if isinstance(name, ir.Name) and p.name == name.name), None)
+        changed = any(
+            isinstance(n, ir.Assign) and isinstance(n.target, ir.Name) and n.target.name == getattr(name, "name", "")
+            for n in conditions.nodes(function)
+        )
+        calls = [n for n in conditions.nodes(call.function) if isinstance(n, ir.Call) and n.span == call.span]
+        if position is None or changed or not calls or len(calls[0].args) <= position:
+            break
+        function, index = call.function, calls[0].args[position]
+    return function, index
 
 
 # --------------------------------------------------------------------------------------------------------------- fix

@@ -168,6 +168,12 @@ class Launches(Expressions):
         for param, arg in zip(function.params, args, strict=False):
             if isinstance(arg, Num):
                 values[param.name] = arg.value
+            elif isinstance(arg, Struct):
+                values |= {
+                    f"{param.name}.{'.'.join(path)}": held.value  # type: ignore[arg-type]
+                    for path, held in state.below(arg.place)
+                    if isinstance(held, Num) and path and all(isinstance(step, str) for step in path)
+                }
         accesses: list[Access] = []
         unknown: dict[str, None] = {}
         for param, arg in zip(function.params, args, strict=False):

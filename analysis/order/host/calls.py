@@ -12,7 +12,7 @@ from stitchcuda.analysis.order.host import overloads, packs, statics, threads, t
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
-from stitchcuda.analysis.order.host.names import NUMBERS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import CONTAINERS, NUMBERS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -481,6 +481,8 @@ class Calls(Methods):
             if param.default is not None:
                 return self.evaluate(param.default, state)
             return Unknown(self.fresh(f"arg.{param.name}"))
+        if isinstance(arg, ir.InitList) and (made := self._listed_argument(param.type, arg, state)) is not None:
+            return made
         found = None
         if param.type.reference or self.frame.function.language == "python":
             place, found = self.place_or_value(arg, state)
@@ -492,6 +494,16 @@ class Calls(Methods):
             if place is not None and not isinstance(value, Instance):
                 return place
         return value
+
+    def _listed_argument(self, type: TypeRef, listed: ir.InitList, state: State) -> Value | None:
+        """`f({a, b})` where a container or a record is wanted; None where it is not known what is."""
+        wanted = TypeRef(type.name, type.args)
+        resolved = self.names.resolve(self.bound_type(wanted))
+        if resolved is None or type.pointer or resolved.pointer or self.frame.function.language == "python":
+            return None
+        if plain(resolved.name) not in CONTAINERS and self.names.record(resolved) is None:
+            return None
+        return self.temporary(wanted, (listed,), state, listed.span)
 
     def _invoke_closure(self, closure: Closure, expr: ir.Call, state: State) -> list[Outcome]:
         function = self.program.functions[closure.function]

@@ -142,8 +142,38 @@ class Deleters(HostCalls):
         return known
 
     @cached_property
+    def _handed_on(self) -> frozenset[str]:
+        """The names of members that some code of the program does more with than to look into what they hold: they may be moved,
+        released or swapped there."""
+        found: set[str] = set()
+        for function in self.program.functions.values():
+            found |= _handed_on(function)
+        return frozenset(found)
+
+    @cached_property
     def _staying(self) -> dict[tuple[str, str], bool]:
         return {}
+
+
+def _handed_on(function: Function) -> set[str]:
+    """Members, and names that may be members, with which a function does more than to look into them or to fill them."""
+    nodes = list(ir.walk(function.body)) if function.body is not None else []
+    for _, given in function.initializers:
+        nodes += ir.walk(given)
+    looked: set[int] = set()
+    found: set[str] = set()
+    for node in nodes:
+        match node:
+            case ir.Member(base=ir.Name(name=name) | ir.Member(name=name), name="release" | "swap"):
+                found.add(name)
+            case ir.Member(base=ir.Deref(operand=base)) | ir.Member(base=base) | ir.Index(base=base):
+                looked.add(id(base))
+            case ir.Assign(target=ir.Name() | ir.Member() as target, op=""):
+                looked.add(id(target))
+            case ir.Unary(operand=operand):
+                looked.add(id(operand))
+    kinds = ir.Name | ir.Member if function.record else ir.Member
+    return found | {n.name for n in nodes if isinstance(n, kinds) and id(n) not in looked}
 
 
 def is_nothing(init: Expr) -> bool:

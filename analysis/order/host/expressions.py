@@ -11,6 +11,7 @@ from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
 from stitchcuda.analysis.order.host import aggregates, allocators, traits
 from stitchcuda.analysis.order.host.names import (
+    CONTAINERS,
     CUDA_CONSTANTS,
     NUMBERS,
     plain,
@@ -213,19 +214,17 @@ class Expressions(Places):
         second = self.evaluate(right, state)
         if op == ",":
             return second
-        if op in ("==", "!=") and self._of_two_objects(left, right, first, second):
+        if op in ("==", "!=") and self.of_two_objects(left, right, first, second):
             return TRUE if op == "!=" else NULL
+        if op in ("==", "!=") and isinstance(first, Handle) and isinstance(second, Handle):
+            same = self.one_stream(first, second)
+            if same is not None:
+                return TRUE if same == (op == "==") else NULL
         if isinstance(first, Clock) or isinstance(second, Clock):
             time = self.clock_arithmetic(op, first, second, (left.span[0], right.span[1]))
             if time is not None:
                 return time
         return arithmetic.binary(op, first, second)
-
-    @staticmethod
-    def _of_two_objects(left: Expr, right: Expr, first: Value, second: Value) -> bool:
-        """`this != &other`: nothing is assigned to itself."""
-        apart = isinstance(first, Pointer) and isinstance(second, Pointer) and first.place != second.place
-        return apart and any(isinstance(e, ir.Name) and e.name == "this" for e in (left, right))
 
     def _conditional(self, condition: Expr, then: Expr, otherwise: Expr, state: State) -> Value:
         test = self.evaluate(condition, state)
@@ -518,11 +517,28 @@ class Expressions(Places):
             done = self.assign_object(expr, state)
             if done is not None:
                 return done
-        value = self.evaluate(expr.value, state)
+        value = self._assigned_list(expr, state) or self.evaluate(expr.value, state)
         tied = _tied(expr.target)
         if tied is not None:
             return self._tie(tied, value, state)
         return self.assign_value(expr, value, state)
+
+    def _assigned_list(self, expr: ir.Assign, state: State) -> Value | None:
+        """`x = {a, b}` of a record that nobody has to destroy, or of a container; None for anything else."""
+        if not isinstance(expr.value, ir.InitList) or expr.op or self.frame.function.language == "python":
+            return None
+        if any(isinstance(n, ir.Call | ir.Assign | ir.Api | ir.Opaque) for n in ir.walk(expr.target)):
+            return None  # nothing is done twice
+        place = self.locate(expr.target, state)
+        type = self.names.resolve(self.bound_type(self.type_of(place))) if place is not None else None
+        if type is None or type.pointer or type.dims:
+            return None
+        record = self.names.record(type)
+        if record is None and plain(type.name) not in CONTAINERS:
+            return None
+        if record is not None and f"~{plain(record.name)}" in self.program.by_name:
+            return None
+        return self.temporary(TypeRef(type.name, type.args), (expr.value,), state, expr.value.span)
 
     def _tie(self, targets: tuple[Expr, ...], value: Value, state: State) -> Value:
         """`std::tie(a, b) = f()`."""

@@ -19,6 +19,7 @@ from stitchcuda.analysis.order.host.names import (
     Names,
     plain,
 )
+from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
@@ -539,6 +540,21 @@ class Places(Clocks):
         kind = ApiKind.HOST_READ if mode is Mode.READ else ApiKind.HOST_WRITE
         access = Access(buffer, mode, where)
         state.host_ops[key] = self.emit_host(state, kind, api, span, accesses=(access,), certain=certain)
+
+    def one_stream(self, a: Handle, b: Handle) -> bool | None:
+        """Whether two handles are of one stream; None: not known, or none of streams."""
+        return same_stream(self.streams[a.id], self.streams[b.id]) if a.kind == b.kind == "stream" else None
+
+    def of_two_objects(self, left: Expr, right: Expr, first: Value, second: Value) -> bool:
+        """Pointers to two variables or allocations. `this != &other`: nothing is assigned to itself."""
+        if not isinstance(first, Pointer) or not isinstance(second, Pointer) or first.place == second.place:
+            return False
+        if any(isinstance(e, ir.Name) and e.name == "this" for e in (left, right)):
+            return True
+        one, other = self.objects[first.place.object], self.objects[second.place.object]
+        made = one.origin in ("alloc", "local") and other.origin in ("alloc", "local")
+        # what one place makes in different rounds may be one thing: which rounds, is not always known
+        return made and replace(one.identity, instance=()) != replace(other.identity, instance=())
 
 
 def _leads_on(type: TypeRef) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import COMPARISONS, NULL, compare, key_of, narrowed, negate, short
@@ -17,7 +18,7 @@ from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Pointer, Reference, Struct, Unknown, Value
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt
+from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt, TypeRef
 
 ALIKE_CASES = 4  # cases of a `switch` that differ in template arguments only and are followed
 SEEN = "#seen"  # a field of static objects that were made
@@ -214,12 +215,25 @@ class Statements(Calls):
         value = self.joined(found, state)
         return [(state, value)], self.place_of_value(value)
 
+    def _owning(self, init: Expr) -> TypeRef | None:
+        """The smart pointer with a deleter of its own that a function of the program returns."""
+        if not isinstance(init, ir.Call) or not isinstance(init.callee, ir.Name):
+            return None
+        for function in self.meant(self.frame.function.path, init.callee.name, len(init.args), None)[:1]:
+            given = function.returns
+            type = self.names.resolve(given)
+            if type is not None and plain(type.name) == "unique_ptr" and len(type.args) > 1 and not given.reference:
+                return TypeRef(given.name, given.args)
+        return None
+
     def _bound(self, stmt: ir.Declare, init: Expr, found: list[Outcome]) -> list[State]:
         out = []
         for after, value in found:
             if isinstance(value, Reference):
                 value = self.load(after, value.place)
             moved = isinstance(init, ir.Call | ir.Api | ir.New)
+            if stmt.type.name == "auto" and isinstance(value, Pointer) and (owner := self._owning(init)) is not None:
+                stmt = replace(stmt, type=owner)
             type = self.names.resolve(stmt.type)
             if type is not None and isinstance(value, Struct):
                 value = self._converted(value, type, stmt.span, after)
