@@ -66,6 +66,9 @@ class Place:
     part: bool = False
 
 
+Looked = dict[Place, tuple[list[str] | None, list[str]]]  # sources, and those of them that have a `main`
+
+
 def root(path: str, tops: Sequence[str]) -> str:
     """What a job about a file builds and runs: the program's folder; the file alone where nothing says how the folder is built and it is
     not the folder of one small program. `tops` are the folders of the workspace."""
@@ -78,14 +81,20 @@ def root(path: str, tops: Sequence[str]) -> str:
     return folder if innermost(path, tops) and _is_one_program(folder) else path
 
 
-def of(path: str, tops: Sequence[str], open_text: OpenText = lambda path: None) -> Program:
-    """The sources that are analysed with a file. `open_text` gives the text of files that an editor holds."""
+def of(
+    path: str, tops: Sequence[str], open_text: OpenText = lambda path: None, looked: Looked | None = None
+) -> Program:
+    """The sources that are analysed with a file. `open_text` gives the text of files that an editor holds. `looked` is for many files that
+    are asked about at one time: a folder that they share is looked through once."""
     if not os.path.isabs(path) or path.endswith(".py"):
         return Program(path)
+    looked = {} if looked is None else looked
     for place in places(path, tops):
-        found = below(place)
+        if place not in looked:
+            looked[place] = below(place), []
+            looked[place][1].extend(p for p in looked[place][0] or () if has_main(p, open_text(p)))
+        found, mains = looked[place]
         if found and (path in found or not path.lower().endswith(SOURCES) or not os.path.exists(path)):
-            mains = [p for p in found if has_main(p, open_text(p))]
             if len(mains) > 1 and path in mains:
                 return Program(path, tuple(p for p in found if p not in mains))
             if len(mains) > _MOST_MAINS:  # a folder of samples, say

@@ -138,15 +138,20 @@ class AnalysisProcess:
 
     # -------------------------------------------------------------------------------------------------------- programs
 
-    def _program_of(self, path: str) -> programs.Program:
+    def _program_of(self, path: str, looked: programs.Looked | None = None) -> programs.Program:
         """Which program a file belongs to: a folder's, or itself when that is not one small program."""
         known = self._keys.get(path)
         if known is None:
             known = programs.Program(path)
             if self._reads_programs(path):
-                known = programs.of(path, self._roots, self._open_text)
+                known = programs.of(path, self._roots, self._open_text, looked)
             self._keys[path] = known
         return known
+
+    def _programs_of_all(self) -> dict[str, programs.Program]:
+        """Those of the open files: their folders are looked through once, however many they are."""
+        looked: programs.Looked = {}
+        return {path: self._program_of(path, looked) for path in self._open}
 
     def _main_came_or_went(self, path: str) -> bool:
         """Whether a source has a `main` now that it did not have, or the other way round, since it was looked at: on the disk, when
@@ -163,7 +168,7 @@ class AnalysisProcess:
     def _regroup(self) -> None:
         """Asks again which programs the open files belong to, and drops what is known of programs that lost a source."""
         before, self._keys = self._keys, {}
-        now = {path: self._program_of(path) for path in self._open}
+        now = self._programs_of_all()
         moved = {path for path, program in now.items() if path in before and before[path] != program}
         kept = {program.name: set(program.sources) for program in now.values()}
         for key, program in list(self._programs.items()):
@@ -291,8 +296,8 @@ class AnalysisProcess:
         self._send(Begun(path))
         try:
             program = self._own(path)
-            for opened in self._open:
-                if opened in program.loaded or self._key(opened) == program.key:
+            for opened, of in self._programs_of_all().items():
+                if opened in program.loaded or of.name == program.key:
                     self._load(program, opened)
             for gone in [p for p, stamp in program.loaded.items() if stamp[0] == -1 and p not in self._open]:
                 self._load(program, gone)

@@ -6,7 +6,9 @@ import threading
 from pathlib import Path
 from typing import Any, cast
 
+import pytest
 from stitchcuda.analysis.index import Index
+from stitchcuda.server import program
 from stitchcuda.server.engine.inbox import Inbox
 from stitchcuda.server.engine.messages import Check, DiskChanged, OpenText, Reply, Result, Texts, Workspace
 from stitchcuda.server.engine.process import AnalysisProcess
@@ -32,6 +34,28 @@ class Waiting:
 
     def running(self, path: str | None) -> threading.Event:
         return threading.Event()
+
+
+def test_the_folder_of_many_open_files_is_looked_through_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    files = [str(tmp_path / f"{number}.cu") for number in range(20)]
+    for file in (*files, str(tmp_path / "Makefile")):
+        Path(file).write_text(MAIN if file in files else "")
+    looked: list[str] = []
+    below = program.below
+
+    def counted(place: program.Place) -> list[str] | None:
+        looked.append(place.folder)
+        return below(place)
+
+    monkeypatch.setattr(program, "below", counted)
+    process = AnalysisProcess(cast(Inbox, Waiting()), lambda _: None, Index)
+    process.handle(Workspace((str(tmp_path),), True))
+    process.handle(Texts({file: OpenText(n, "cuda", MAIN.encode()) for n, file in enumerate(files)}, ()))
+    process.handle(Check(files[0]))
+    assert len(looked) <= 4, "for the file itself, for all of them, for libraries"
+    looked.clear()
+    process.handle(DiskChanged(()))
+    assert looked == [str(tmp_path)]
 
 
 def test_files_that_lose_a_source_are_looked_at_again(tmp_path: Path) -> None:
