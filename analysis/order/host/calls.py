@@ -353,6 +353,8 @@ class Calls(Methods):
         for position, value in enumerate(values):
             found = self._handed(value)
             if found is None:
+                if isinstance(value, Closure) and value.node.space == "host":
+                    self.forget_written(value, state)
                 continue
             calls = calls or (*self.frame.calls, self.site(span))
             if not self._may_follow(found, calls):
@@ -362,9 +364,11 @@ class Calls(Methods):
             self._threads += 1
             thread, self.thread = self.thread, self._threads
             try:
-                self._run_handed(found, values[position + 1 :], calls, aside)
+                ended = self._run_handed(found, values[position + 1 :], calls, aside)
             finally:
                 self.thread = thread
+            for after, _ in ended:
+                self.lengths_changed(state, after)
 
     def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> None:
         """A host thread begins. When nobody works beside it until it ends, what it does is done in its place."""

@@ -109,6 +109,10 @@ class Construction(Deleters):
         if not resolved.pointer and bare in CONTAINERS | DEVICE_CONTAINERS and not resolved.dims:
             instance = self.container(state, place, resolved)
             state.clear_below(Place(instance.object))
+            only = args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else ()
+            record = self.names.record(self.names.resolve(pointee_of_container(resolved))) if len(only) == 1 else None
+            if record is not None and isinstance(only[0], ir.Const):  # `std::vector<Stream>{4}`: so many, not one
+                args = only
             self.fill_container(state, instance, args, span)
             if (bare == "array" and not args) or (len(args) == 1 and not isinstance(args[0], ir.InitList)):
                 count = Num(self.count_of(state, instance.object))
@@ -312,7 +316,7 @@ class Construction(Deleters):
                 elif self._begins_empty(type):
                     self.set_count(state, self.container(state, field, type).object, ZERO)
 
-    def _begins_empty(self, type: TypeRef) -> bool:
+    def _begins_empty(self, type: TypeRef | None) -> bool:
         """A container of the host that holds nothing at first."""
         resolved = self.names.resolve(self.bound_type(type))
         if resolved is None or resolved.pointer or resolved.reference or resolved.dims:
@@ -385,11 +389,15 @@ class Construction(Deleters):
         type = self.type_of(place)
         base = self._base_named(this, member) if type is None else None
         if base is not None:
-            args = initial.args if isinstance(initial, ir.Construct) else (initial,)
+            args = (initial,)
+            if isinstance(initial, ir.Construct | ir.InitList):
+                args = initial.args if isinstance(initial, ir.Construct) else initial.items
             self.construct(this, base, args, state, initial.span)
             return
         if isinstance(initial, ir.Construct | ir.InitList):
             args = initial.args if isinstance(initial, ir.Construct) else initial.items
+            if isinstance(initial, ir.InitList) and self._begins_empty(type):  # `order_{0, 1}`: its elements
+                args = (initial,)
             if type is not None:
                 self.construct(place, type, args, state, initial.span)
                 return

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 from stitchcuda.analysis.order.cuda.operations import Operations
 from stitchcuda.analysis.order.host import aggregates, threads
-from stitchcuda.analysis.order.host.names import CONTAINERS, plain
+from stitchcuda.analysis.order.host.names import CONTAINERS, NUMBERS, plain
 from stitchcuda.analysis.order.host.places import pointee_of_container
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode
 from stitchcuda.analysis.order.values import SIZE, Instance, Num, Place, Pointer, Reference, Unknown, Value
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Span
+from stitchcuda.analysis.program.ir import Expr, Span, TypeRef
+
+# methods that change how many elements there are
+ONE_MORE = frozenset({"push_back", "emplace_back", "append"})
+RESIZES = ONE_MORE | frozenset(
+    {
+        "pop_back", "push_front", "emplace_front", "pop_front", "insert", "emplace", "erase", "resize", "assign", "clear",
+        "swap", "extend", "pop", "remove",
+    }
+)  # fmt: skip
 
 
 class Containers(Operations):
@@ -51,6 +60,7 @@ class Containers(Operations):
             self.set_count(state, obj, number(len(args)))
             return
         values = [self.evaluate(a, state) for a in args]
+        listed = listed and _are_elements(values, element)
         if not values:
             type = self.objects[obj].type
             if type is None or plain(type.name) != "array":  # std::array has its elements from the start
@@ -136,7 +146,23 @@ class Containers(Operations):
             case "pop_back":
                 self.set_count(state, obj, self.count_of(state, obj) - ONE)
                 return Num(ZERO)
+            case "swap" if len(args) == 1:
+                self._exchanged(state, obj, self.evaluate(args[0], state))
+                return Num(ZERO)
         return None
+
+    def _exchanged(self, state: State, obj: int, other: Value) -> None:
+        """Two containers exchange what they hold."""
+        if not isinstance(other, Instance):
+            state.clear_below(Place(obj))
+            self.set_count(state, obj, symbol(self.fresh("count")))
+            return
+        mine, count = list(state.below(Place(obj))), self.count_of(state, obj)
+        self.copy_container(state, other.object, obj)
+        state.clear_below(Place(other.object))
+        for path, value in mine:
+            state.store(Place(other.object, path), value)
+        self.set_count(state, other.object, count)
 
     def _moved_up(self, state: State, obj: int, name: str, values: list[Value]) -> None:
         """The elements behind one that is taken out or put in have other indexes: known ones where one is taken out at a
@@ -201,3 +227,14 @@ class Containers(Operations):
                 state.store(place, values[0] if values else Num(ZERO))
                 return Num(ZERO)
         return None
+
+
+def _are_elements(values: list[Value], element: TypeRef | None) -> bool:
+    """What stands in braces are elements when they may be ones: not `std::vector<cudaStream_t>{n}`, `std::vector<int>{other}`."""
+    if element is None:
+        return True
+    number_ = element.name in NUMBERS and not element.pointer
+    if any(isinstance(v, Instance) for v in values) or (number_ and any(isinstance(v, Pointer) for v in values)):
+        return False
+    first = values[0] if values else None
+    return number_ or not isinstance(first, Num) or first.value.constant == 0

@@ -8,12 +8,14 @@ from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
 from stitchcuda.analysis.order.cuda.device_vectors import DeviceVectors
 from stitchcuda.analysis.order.cuda.host_functions import AWAITS, TELLS
 from stitchcuda.analysis.order.host import aggregates, host_library, host_ranges, threads
+from stitchcuda.analysis.order.host.containers import RESIZES
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
+    SIZE,
     Clock,
     Closure,
     Code,
@@ -33,6 +35,8 @@ from stitchcuda.analysis.program.ir import Expr, Site, Span, TypeRef
 
 Outcome = tuple[State, Value]
 _TRANSPARENT = frozenset({"move", "forward", "ref", "cref", "launder", "addressof", "as_const"})
+# of its first argument
+_CHANGES_LENGTH = frozenset({"back_inserter", "front_inserter", "inserter", "erase", "erase_if"})
 
 
 class HostCalls(DeviceVectors):
@@ -189,6 +193,8 @@ class HostCalls(DeviceVectors):
         if short_name in ("raw_pointer_cast", "device_pointer_cast", "device_ptr") and len(expr.args) == 1:
             return [(state, self.evaluate(expr.args[0], state))]
         values = [self.evaluate(a, state) for a in expr.args]
+        if short_name in _CHANGES_LENGTH and values and isinstance(values[0], Instance):
+            self.length_unknown(state, values[0].object)
         if short_name in MAKERS:
             return [(state, self.made_structure(short_name, expr, values, state))]
         if short_name in ("min", "max", "fmin", "fmax") and len(values) == 2:
@@ -281,9 +287,11 @@ class HostCalls(DeviceVectors):
             if host_library.EVENT_LOOPS.search(name):
                 self.run_registered(state)
             self.call_backs(values, expr.span, state)
-        for value in values:
+        for position, value in enumerate(values):
             if isinstance(value, Struct):
                 self.lengths_unknown(state, value.place)
+            elif isinstance(value, Instance) and self.may_fill(state, value.object, name, position):
+                self.length_unknown(state, value.object)
         for arg in expr.args:
             if isinstance(arg, ir.AddressOf):
                 place = self.locate(arg.operand, state)
@@ -297,7 +305,46 @@ class HostCalls(DeviceVectors):
         """Code that is not in sight may have put anything into the containers of an object, and taken it out."""
         for _, value in list(state.below(place)):
             if isinstance(value, Instance):
-                self.set_count(state, value.object, symbol(self.fresh("count")))
+                self.length_unknown(state, value.object)
+
+    def length_unknown(self, state: State, obj: int) -> None:
+        self.set_count(state, obj, symbol(self.fresh("count")))
+
+    def lengths_changed(self, state: State, elsewhere: State) -> None:
+        """What ran aside may have put something into containers, or taken it out, before the host goes on."""
+        for obj in self.containers:
+            known, there = state.memory.get(obj), elsewhere.memory.get(obj)
+            if known is None or there is None or known is there:
+                continue
+            if known.get((SIZE,)) != there.get((SIZE,)) or self.is_map(obj) and known.keys() != there.keys():
+                self.length_unknown(state, obj)
+
+    def forget_written(self, closure: Closure, state: State) -> None:
+        """A lambda that is not followed may have assigned to what it captured, and put something into containers."""
+        places = dict(closure.scope)
+        this = self.frame.this
+        for node in ir.walk(closure.node.body):
+            written: Expr | None = None
+            if isinstance(node, ir.Assign):
+                written = node.target
+            elif isinstance(node, ir.Call) and isinstance(node.callee, ir.Member) and node.callee.name in RESIZES:
+                written = node.callee.base
+            while isinstance(written, ir.Member | ir.Index):
+                written = written.base
+            if isinstance(written, ir.Name):
+                own = None if this is None else this if written.name == "this" else this.field(written.name)
+                place = places.get(written.name, own)
+                if place is not None:
+                    self._forget(state, place)
+
+    def may_fill(self, state: State, obj: int, name: str, position: int) -> bool:
+        """A function that is not in sight may put something into an empty container that it is given."""
+        if self.count_of(state, obj).constant != 0:
+            return False
+        short_name = plain(name)
+        uids = (*self.program.declarations.get(short_name, ()), *self.program.by_name.get(short_name, ()))
+        params = [self.program.functions[uid].params[position : position + 1] for uid in uids]
+        return not uids or any(not p or (p[0].type.reference and not p[0].type.const) for p in params)
 
     def _handles_in(self, value: Value, state: State) -> list[Handle]:
         """The streams, events and graphs that a value carries or leads to."""
@@ -312,4 +359,4 @@ class HostCalls(DeviceVectors):
             if isinstance(value, Num | Unknown | Truth):
                 state.store(Place(place.object, place.path + path), Unknown(self.fresh("changed")))
             elif isinstance(value, Instance):
-                self.set_count(state, value.object, symbol(self.fresh("count")))
+                self.length_unknown(state, value.object)

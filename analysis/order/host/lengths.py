@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from stitchcuda.analysis.order.host.containers import ONE_MORE, RESIZES
 from stitchcuda.analysis.order.host.statements import Statements
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly, symbol
@@ -13,13 +14,6 @@ from stitchcuda.analysis.order.values import SIZE, Instance, Num, Place
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
 
-_ONE_MORE = frozenset({"push_back", "emplace_back", "append"})
-_RESIZES = _ONE_MORE | frozenset(
-    {
-        "pop_back", "push_front", "emplace_front", "pop_front", "insert", "emplace", "erase", "resize", "assign", "clear",
-        "swap", "extend", "pop", "remove",
-    }
-)  # fmt: skip
 _LEAVES = (ir.Break, ir.Continue, ir.Goto, ir.Throw)
 
 
@@ -117,7 +111,7 @@ def _changed_in(stmt: ir.Loop) -> tuple[Changing, ...]:
     calls: dict[str, list[ir.Call]] = {}
     named: dict[str, Expr] = {}
     for node in ir.walk(stmt):
-        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Member) and node.callee.name in _RESIZES:
+        if isinstance(node, ir.Call) and isinstance(node.callee, ir.Member) and node.callee.name in RESIZES:
             base = node.callee.base
             name = _name_of(base)
             if name is not None:
@@ -134,7 +128,7 @@ def _changed_in(stmt: ir.Loop) -> tuple[Changing, ...]:
             and len(made) == 1
             and any(made[0] is s for s in each_round)
             and isinstance(made[0].callee, ir.Member)
-            and made[0].callee.name in _ONE_MORE,
+            and made[0].callee.name in ONE_MORE,
         )
         for name, made in calls.items()
     )

@@ -80,12 +80,14 @@ class Maps(Containers):
                 return Num(ONE) if self._holds(state, obj, step) else Unknown(self.fresh(name))
             case "emplace" | "try_emplace" | "insert" | "insert_or_assign" | "emplace_hint":
                 return self._put(instance, name, args, state, span)
-            case "erase":
-                step = self._key(instance, args, state)
-                state.clear_below(Place(obj, (step,)))
+            case "erase" | "extract":
+                self._take_out(instance, [self.evaluate(a, state) for a in args], state)
                 return Unknown(self.fresh(name))
+            case "swap":
+                return super().container_method(state, instance, name, args, span)
             case "clear":
                 state.clear_below(Place(obj))
+                self.set_count(state, obj, ZERO)
                 return Num(ZERO)
             case "end" | "cend":
                 return Num(ZERO)  # what nothing that is found is equal to
@@ -108,6 +110,22 @@ class Maps(Containers):
         at: Value = self.evaluate(args[0], state) if args else Unknown(self.fresh("key"))
         return self.step_to(instance, at)
 
+    def _take_out(self, instance: Instance, values: list[Value], state: State) -> None:
+        """`erase(key)`, `erase(iterator)`: where it is not known which one goes, none is known to stay."""
+        obj = instance.object
+        at = values[0] if len(values) == 1 else Unknown(self.fresh("range"))
+        step = self._step_of_entry(at, obj, state)
+        if step is None:
+            step = self.step_to(instance, at)
+        held = self._held_where(state, obj, step)
+        for gone in [step] if step in held else held:
+            state.clear_below(Place(obj, (gone,)))
+
+    def _step_of_entry(self, at: Value, obj: int, state: State) -> Step | None:
+        """The key of the entry that an iterator of this map leads to."""
+        held = state.load(at.place.field("second")) if isinstance(at, Pointer) else None
+        return held.place.path[0] if isinstance(held, Reference) and held.place.object == obj else None
+
     def _put(self, instance: Instance, name: str, args: tuple[Expr, ...], state: State, span: Span) -> Value:
         """`emplace(key, ...)`, `insert({key, value})`: what is held already stays, but for `insert_or_assign`."""
         obj = instance.object
@@ -128,8 +146,8 @@ class Maps(Containers):
         record = self.names.record(self.names.resolve(element))
         others = self._held_where(state, obj, step)
         new: Value = Unknown(self.fresh("new"))
-        if not others:
-            new = Num(ONE)  # as the value is taken for what the map holds
+        if not others and self.count_of(state, obj).constant == 0:  # it began empty, and nobody unseen had it
+            new = Num(ONE)
         elif others == [step] and self._holds(state, obj, step):
             new = Num(ZERO)
         if others and name != "insert_or_assign":

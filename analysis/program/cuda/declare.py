@@ -5,7 +5,7 @@ from __future__ import annotations
 from stitchcuda.analysis.program.cuda import grammar as g
 from stitchcuda.analysis.program.cuda.context import Context, Segment
 from stitchcuda.analysis.program.cuda.declarators import Specifiers, declared, specifiers
-from stitchcuda.analysis.program.cuda.expressions import arguments
+from stitchcuda.analysis.program.cuda.expressions import arguments, constructed
 from stitchcuda.analysis.program.ir import Const, Construct, Declare, Evaluate, Expr, Opaque, Stmt, TypeRef
 from stitchcuda.analysis.program.ir import Name as IrName
 from stitchcuda.analysis.syntax.parse import parse_tree
@@ -35,7 +35,7 @@ def declaration(cx: Context, node: Node, out: list[Stmt], *, local: bool = True)
         elif kind in g.DECLARATORS and kind != g.TYPE_QUALIFIER:
             pending = _declarator(cx, child, spec, out, local)
         elif kind == g.INITIALIZER_LIST and pending is not None:
-            value = Construct(cx.span(child), pending.type, arguments(cx, child))
+            value = Construct(cx.span(child), pending.type, constructed(cx, child, pending.type))
             out[-1] = pending = _with_init(pending, value)
         elif not child.is_named and cx.text[child.start_byte : child.end_byte] == b"=":
             after_equals = True
@@ -82,7 +82,7 @@ def _init_declarator(cx: Context, node: Node, spec: Specifiers, out: list[Stmt])
     if value is not None:
         kind = value.kind_id
         if kind == g.ARGUMENT_LIST or kind == g.INITIALIZER_LIST and not _has_equals(node):
-            init = Construct(cx.span(value), what.type, arguments(cx, value))
+            init = Construct(cx.span(value), what.type, constructed(cx, value, what.type))
         else:
             init = cx.expr(value)
     name = what.name

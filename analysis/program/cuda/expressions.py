@@ -43,6 +43,8 @@ from tree_sitter import Node
 # A chain such as a + b + c + ... longer than this is Opaque: its tree would be as deep as it is long.
 _MAX_CHAIN = 120
 _OPERATORS: dict[int, str] = {}  # by kind of token
+# containers that braces fill: what stands in them are elements
+_LISTED = frozenset({"vector", "deque", "array", "map", "unordered_map"})
 _WORDS = {"and": "&&", "or": "||", "not_eq": "!=", "bitand": "&", "bitor": "|", "xor": "^"}
 
 
@@ -301,7 +303,7 @@ def compound_literal(cx: Context, node: Node) -> Expr:
     value = node.child_by_field_id(g.F_VALUE)
     type_ = base_type(cx, target) if target is not None else TypeRef("")
     cx.tally.called.add(type_.name)
-    return Construct(cx.span(node), type_, arguments(cx, value) if value is not None else ())
+    return Construct(cx.span(node), type_, constructed(cx, value, type_) if value is not None else ())
 
 
 def initializer_list(cx: Context, node: Node) -> Expr:
@@ -339,9 +341,27 @@ def arguments(cx: Context, node: Node) -> tuple[Expr, ...]:
     return tuple(found)
 
 
+def constructed(cx: Context, node: Node, type_: TypeRef) -> tuple[Expr, ...]:
+    """What `T(...)` and `T{...}` give a constructor: `std::vector<int>{0, 4}` gets one list of two elements, not two numbers."""
+    args = arguments(cx, node)
+    name = type_.name.rpartition("::")[2]
+    if not args or node.kind_id != g.INITIALIZER_LIST or name not in _LISTED or type_.pointer or type_.dims:
+        return args
+    if name == "array" and len(args) == 1 and isinstance(args[0], InitList):  # `{{1, 2}}`
+        return args
+    return (InitList(cx.span(node), args),)
+
+
 def pack_expansion(cx: Context, node: Node) -> Expr:
     inner = next((c for c in node.named_children if c.kind_id != g.COMMENT), None)
     return Opaque(cx.span(node), "pack expansion", (cx.expr(inner),) if inner is not None else ())
+
+
+def fold(cx: Context, node: Node) -> Expr:
+    """`(f(args), ...)`: the pattern once for each element of the pack."""
+    inner = next((c for c in node.named_children if c.kind_id != g.COMMENT), None)
+    pattern = Opaque(cx.span(node), "pack expansion", (cx.expr(inner),) if inner is not None else ())
+    return Opaque(cx.span(node), "fold", (pattern,))
 
 
 def type_as_value(cx: Context, node: Node) -> Expr:

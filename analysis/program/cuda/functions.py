@@ -31,6 +31,7 @@ from stitchcuda.analysis.program.ir import (
     Construct,
     Evaluate,
     Expr,
+    InitList,
     Opaque,
     Param,
     Record,
@@ -364,7 +365,7 @@ _SPACE_BYTES = re.compile(rb"\b__(?:global|device|host)__\b")
 
 
 def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
-    """Constructor initialisers: the one argument, or a `Construct` of the member's own (here unnamed) type."""
+    """Constructor initialisers: the one argument, or a `Construct` of the member's own (here unnamed) type, or a list in braces."""
     found: list[tuple[str, Expr]] = []
     for child in node.named_children:
         if child.kind_id != _INITIALIZER or not child.named_children:
@@ -373,6 +374,9 @@ def _initializers(cx: Context, node: Node) -> list[tuple[str, Expr]]:
         given = child.named_children[-1]
         args = arguments(cx, given) if given.kind_id in (g.ARGUMENT_LIST, g.INITIALIZER_LIST) else ()
         name = base_type(cx, target).name
+        if len(args) > 1 and given.kind_id == g.INITIALIZER_LIST:
+            found.append((name, InitList(cx.span(given), args)))
+            continue
         value = args[0] if len(args) == 1 else Construct(cx.span(given), TypeRef(""), args)
         found.append((name, value))
     return found

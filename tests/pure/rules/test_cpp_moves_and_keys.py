@@ -133,6 +133,31 @@ def test_a_key_that_may_be_there_holds_what_is_not_known() -> None:
     assert codes_in(with_map("m.emplace(n, b);", "n")) == {"stream-race-waw"}
 
 
+GONE = {
+    "by its key": "m.erase(0);",
+    "by its iterator": "auto old = m.find(0); m.erase(old);",
+    "in a loop": "for (auto old = m.begin(); old != m.end();) old = m.erase(old);",
+    "all": "m.clear();",
+}
+
+
+@pytest.mark.parametrize("gone", GONE.values(), ids=GONE)
+def test_what_was_taken_out_of_a_map_is_not_held(gone: str) -> None:
+    """`b` was destroyed; the stream that is made where the key is new is another one."""
+    made = "auto r = m.emplace(0, nullptr); if (r.second) cudaStreamCreate(&r.first->second);"
+    text = with_map(f"m.emplace(0, b); cudaStreamDestroy(b); {gone} {made}")
+    assert codes_in(text) - {"stream-race-waw", "leak"} == set()
+    assert "use-after-free" in codes_in(with_map(f"m.emplace(0, b); cudaStreamDestroy(b); {made}"))
+
+
+@pytest.mark.parametrize("seen", ["restore(m);", "restore(&m);", ""])
+def test_whether_a_key_is_new_is_known_of_maps_that_began_empty(seen: str) -> None:
+    """Where nobody else had the map, the key is new and what follows is not reached."""
+    lines = f"{seen} if (m.emplace(3, a).second) return 0; cudaFree(d);"
+    text = "void restore(std::map<int, cudaStream_t>& m);\nvoid restore(std::map<int, cudaStream_t>* m);\n" + with_map(lines)
+    assert codes_in(text) >= {"use-after-free"} if seen else not codes_in(text) & {"use-after-free"}
+
+
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
 @pytest.mark.parametrize("kind", COPIED.values(), ids=COPIED)
 def test_copies_are_made_by_their_constructor(kind: str, copy: str) -> None:
