@@ -69,6 +69,18 @@ class Documents:
         entry.document = self._numbered(document)
         return entry.document
 
+    def saved(self, uri: str, text: bytes | None) -> None:
+        """The file holds `text` now. Editors do not tell that line ends became others (`:set fileformat`, "Change End of Line Sequence"), and
+        some not whether the last line has one: then it is what was saved that counts."""
+        entry = self._open.get(uri)
+        if entry is None or text is None or text == entry.document.encoded:
+            return
+        if _without_line_ends(text) == _without_line_ends(entry.document.encoded):
+            before = entry.document
+            entry.history.append((before.revision, (ByteEdit(0, len(before.encoded), len(text)),)))
+            same = Document(before.uri, before.path, before.version, text, before.language)
+            entry.document = self._numbered(same)
+
     def _numbered(self, document: Document) -> Document:
         return replace(document, revision=next(self._revisions))
 
@@ -142,6 +154,11 @@ class Documents:
             self._disk.clear()
         self._disk[path] = (stamp, document)
         return document
+
+
+def _without_line_ends(text: bytes) -> list[bytes]:
+    """The lines; equal for texts that differ in their line ends alone, that of the last line included."""
+    return text.replace(b"\r\n", b"\n").replace(b"\r", b"\n").removesuffix(b"\n").split(b"\n")
 
 
 def path_of(uri: str, language: str = "") -> str:

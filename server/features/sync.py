@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lsprotocol import types as t
+from stitchcuda.server import sources
 from stitchcuda.server.convert import from_changes
 from stitchcuda.server.documents import path_of
 from stitchcuda.server.features import diagnostics, on_save, project_file, project_settings, rewrite
@@ -38,6 +39,8 @@ def did_save(ls: StitchServer, params: t.DidSaveTextDocumentParams) -> None:
     document = ls.documents.get(params.text_document.uri)
     if document is None:
         return
+    ls.documents.saved(document.uri, sources.read_file(document.path))
+    document = ls.documents.get(document.uri) or document
     # Without watched files this is when changes made outside the editor are noticed.
     project_settings.forget(ls)
     if project_file.is_one(document):

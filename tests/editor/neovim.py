@@ -181,15 +181,23 @@ class Neovim:
     def undo(self) -> None:
         self.do("silent undo")
 
-    def jobs(self) -> list[dict[str, Any]]:
-        jobs: list[dict[str, Any]] = self.lua(
+    def status(self) -> dict[str, Any]:
+        """What the server says of itself; empty when it does not answer in time."""
+        status: dict[str, Any] = self.lua(
             """
             local client = vim.lsp.get_clients({ name = "stitchcuda" })[1]
             local answer = client:request_sync("workspace/executeCommand", { command = "stitchcuda.status", arguments = {} }, 5000)
-            return answer and answer.result.jobs or {}
+            return answer and answer.result or vim.empty_dict()
             """
         )
-        return jobs
+        return status
+
+    def jobs(self) -> list[dict[str, Any]]:
+        return list(self.status().get("jobs", ()))
+
+    def texts(self) -> dict[str, str]:
+        """By URI the SHA-256 of what the server takes for the text of a document."""
+        return {uri: known["sha256"] for uri, known in self.status().get("texts", {}).items()}
 
 
 def server_pids(editor: Neovim) -> list[int]:

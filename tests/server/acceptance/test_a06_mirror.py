@@ -7,6 +7,7 @@ import os
 import random
 import time
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from lsprotocol import types as t
@@ -60,6 +61,35 @@ def _send(editor: Editor, changes: list[Change]) -> None:
 async def _same(editor: Editor, text: str) -> None:
     known = (await editor.command("stitchcuda.status"))["texts"][URI]
     assert known == {"version": editor.versions[URI], "sha256": sha256(text.encode()).hexdigest()}
+
+
+@pytest.mark.asyncio
+@pytest.mark.parametrize("client", ["neovim", "visual_studio_code"])
+@pytest.mark.parametrize(
+    "kept", ["a = 1;\r\n// 😀\r\nb\r\n", "a = 1;\r// 😀\rb\r", "a = 1;\n// 😀\nb"], ids=["dos", "mac", "no-end"]
+)
+async def test_a6_line_ends_that_only_the_file_tells(tmp_path: Path, client: str, kept: str) -> None:
+    """Editors do not tell of `:set fileformat=dos` and the like; a job would be refused for ever for text that is not saved."""
+    file = tmp_path / "a.cu"
+    uri = file.as_uri()
+    async with editor_session(client, options={"diagnosticsDelay": 0}, root=tmp_path) as editor:
+        editor.open(uri, "a = 1;\n// 😀\nb\n")
+
+        async def after(text: str) -> bool:
+            """Whether a save of that text makes it the server's."""
+            file.write_bytes(text.encode())
+            saved = t.DidSaveTextDocumentParams(text_document=t.TextDocumentIdentifier(uri=uri))
+            editor.client.text_document_did_save(saved)
+            known = (await editor.command("stitchcuda.status"))["texts"][uri]
+            return bool(known["sha256"] == sha256(text.encode()).hexdigest())
+
+        assert not await after("something else\n"), "text that another program wrote is not the editor's"
+        assert await after(kept)
+        editor.texts[uri] = "a = 1;\n// 😀\nb\n"
+        editor.edit(uri, t.Range(editor.find(uri, "b"), editor.find(uri, "b")), "hazard(x)")
+        assert await after(kept.replace("b", "hazard(x)b"))
+        (found,) = await editor.pushed_for(uri, lambda items: len(items) == 1)
+        assert found.range.start == t.Position(line=2, character=0)
 
 
 def test_a6_a_key_and_two_hundred_ranges_in_a_long_file() -> None:
