@@ -7,6 +7,7 @@ is not understood (a pointer that is stored, captured, or handed to code that ma
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -24,6 +25,7 @@ from stitchcuda.analysis.program.ir import (
     Conditional,
     Const,
     Construct,
+    Declare,
     Expr,
     Function,
     InitList,
@@ -35,6 +37,7 @@ from stitchcuda.analysis.program.ir import (
     Program,
     Site,
     Span,
+    TypeRef,
     Unary,
     bare,
     children,
@@ -120,6 +123,7 @@ class Owner:
         for name in sorted(n for n in names if "." in n):
             record = name.partition(".")[0]
             self.records[record] = (*self.records.get(record, ()), name)
+        self.flags = flags_of(function)
         self.handing = Handing(program, function)
         self.lost: dict[tuple[str, Span], Lost] = {}
         self.twice: dict[Span, Twice] = {}
@@ -142,8 +146,8 @@ class Owner:
                 return all(self.visit(c, path) for c in children(expr) if slot(c) is None)  # type: ignore[arg-type]
             case Call():
                 return self._call(expr, path)
-            case Assign(target=target, value=value):
-                return self.assign(target, value, path)
+            case Assign(target=target, value=value, op=op):
+                return self.assign(target, value, path, op)
             case Construct() | InitList() | New():
                 alive = all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
                 self._leaves(children(expr), path)
@@ -162,7 +166,7 @@ class Owner:
                 return alive
         return all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
 
-    def assign(self, target: Expr, value: Expr, path: Path) -> bool:
+    def assign(self, target: Expr, value: Expr, path: Path, op: str = "") -> bool:
         """A variable or something else is given a value."""
         alive = self.visit(value, path)
         made = self.made_in(value) & self.names
@@ -179,6 +183,8 @@ class Owner:
             self._gone(name, path)
         elif made or isinstance(value, Api):
             path.pending[name] = (frozenset(made) | self._ended_in(value), polarity(value))
+        elif name in self.flags and isinstance(value, Const) and not op:
+            path.facts[shape_of(target)] = (bool(value.value), frozenset({name}))
         return alive
 
     def changed(self, name: str, path: Path) -> None:
@@ -400,3 +406,26 @@ def _ended_by(expr: Api) -> str | None:
     """The variable that a call releases by name."""
     target = (expr.role(ENDS[expr.kind]) or expr.role("ptr")) if expr.kind in ENDS else None
     return slot(bare(target)) if target is not None else None
+
+
+def flags_of(function: Function) -> frozenset[str]:
+    """Local truth values that only assignments in sight change."""
+    nodes = list(walk(function.body)) if function.body is not None else []
+    declared = [n for n in nodes if isinstance(n, Declare)]
+    variables = [*((n.name, n.type) for n in declared if not n.static), *((p.name, p.type) for p in function.params)]
+    found = {name for name, type in variables if type in (TypeRef("bool"), TypeRef("_Bool"))}
+    times = Counter(name for name in (*(n.name for n in declared), *(p.name for p in function.params)) if name in found)
+    shared = {name for name, count in times.items() if count > 1}
+    for node in nodes:
+        given: tuple[object, ...] = ()
+        match node:
+            case AddressOf(operand=operand):
+                given = (operand,)
+            case Call(args=args) | Construct(args=args):
+                given = args
+            case Declare(type=type, init=init) if type.reference:
+                given = (init,)
+            case Lambda():
+                given = tuple(walk(node.body))
+        shared |= {n.name for n in given if isinstance(n, Name)}
+    return frozenset(found - shared)

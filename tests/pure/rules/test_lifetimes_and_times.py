@@ -21,6 +21,7 @@ void bump(void* p) {}
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 float* other();
+void ask(bool& left);
 static bool upload(float* d, int n) { if (n > 9) { cudaFree(d); return false; } return true; }
 static float* make(size_t n) { float* p = nullptr; if (cudaMalloc(&p, n) != cudaSuccess) return nullptr; return p; }
 void by_value(Owner o) { k<<<1, 1>>>(o.p, 1); }
@@ -36,6 +37,15 @@ FOUND = {
     "all elements, twice": (
         "double-free", ("std::vector<float*> v(n); for (int i = 0; i < n; ++i) cudaMalloc(&v[i], 4);"
         "for (int i = 0; i < n; ++i) cudaFree(v[i]); for (float* p : v) cudaFree(p);")),
+    "the same of two": (
+        "double-free", ("float *a, *b; cudaMalloc(&a, 4); cudaMalloc(&b, 4); float* c = n % 2 ? a : b;"
+        "float* d = c == a ? a : b; cudaFree(c); cudaFree(d);")),
+    "a flag that is not set": (
+        "double-free", ("float* d; cudaMalloc(&d, 4); bool gone = false; for (int i = 0; i < n; ++i) {"
+        "if (i == 7) { cudaFree(d); break; } k<<<1, 1>>>(d, 1); } if (!gone) cudaFree(d);")),
+    "a flag that a function sets": (
+        "double-free", ("float* d; cudaMalloc(&d, 4); bool left = false; ask(left); cudaFree(d);"
+        "if (left) cudaFree(d);")),
     "an alias": ("use-after-free", "float* p; cudaMalloc(&p, n); float* q = p; cudaFree(p); k<<<1, 1>>>(q, 1);"),
     "streams of a vector": (
         "use-after-free", ("std::vector<cudaStream_t> s(n); for (auto& t : s) cudaStreamCreate(&t);"
@@ -94,6 +104,15 @@ CLEAN = {
     "the last of several events": "std::vector<cudaEvent_t> e(n + 1); for (auto& t : e) cudaEventCreate(&t);"
     "for (int i = 0; i <= n; ++i) { k<<<1, 1>>>(x, 1); cudaEventRecord(e[i]); } cudaEventSynchronize(e[n]);"
     "float ms; for (int i = 0; i < n; ++i) cudaEventElapsedTime(&ms, e[i], e[i + 1]);",
+    "the other of two": "float *a, *b; cudaMalloc(&a, 4); cudaMalloc(&b, 4); float* c = n % 2 ? a : b;"
+    "float* d = c == a ? b : a; cudaFree(c); cudaFree(d);",
+    "the other of two, in the end": "float *a, *b, *c = nullptr; cudaMalloc(&a, 4); cudaMalloc(&b, 4);"
+    "for (int i = 0; i < n; ++i) c = i % 2 ? a : b; float* d; if (c == a) d = b; else d = a;"
+    "k<<<1, 1>>>(d, 1); cudaFree(c ? c : b); cudaFree(d);",
+    "a flag": "float* d; cudaMalloc(&d, 4); bool gone = false; for (int i = 0; i < n; ++i) {"
+    "if (i == 7) { cudaFree(d); gone = true; break; } k<<<1, 1>>>(d, 1); } if (!gone) cudaFree(d);",
+    "a flag on two sides": "float* d; cudaMalloc(&d, 4); cudaFree(d); bool again = true;"
+    "if (n > 3) d = other(); else again = false; if (again) cudaFree(d);",
     "held here or there": "float *q, *a = nullptr, *b = nullptr; cudaMalloc(&q, 4); if (n) a = q; else b = q;"
     "cudaFree(a); cudaFree(b);",
     "held here, there, or nowhere": "float *q, *a = nullptr, *b = nullptr; cudaMalloc(&q, 4); switch (n) {"
