@@ -31,7 +31,7 @@ PARTS = ("findings", "kernel", "order", "program", "rules", "syntax")  # where t
 INTERPRETED = ("**/__init__.py", "program/api_*.py", "program/cupy/*.py", "program/show.py")
 _FUTURE = "from __future__ import annotations"
 _HEADER = """\
-from typing import Any as _Any, Final as _Final
+from typing import Any as _Any, Final as _Final, cast as _cast
 from stitchcuda.analysis.kept import Life as _Life
 """
 _PLACE = re.compile(rb'(CPy_(?:AddTraceback|AttributeError|TypeErrorTraceback)\("([^"]+)", "[^"]*", )(\d+)')
@@ -73,13 +73,16 @@ def written_out(text: str) -> tuple[str, list[int]]:
             before.setdefault(min(d.lineno for d in cls.decorator_list), []).extend(hoisted)
             indent = " " * (cls.col_offset + 4)
             after.setdefault(cls.end_lineno or cls.lineno, []).extend(["", *(indent + line for line in methods)])
+        base: list[str] = []
         for method, decorator in _cached(cls):
             name, bare = method.name, method.name.lstrip("_")
             indent, kept = " " * method.col_offset, f"_kept_{bare}"
             assert method.returns is not None
             returns = ast.unparse(method.returns)
-            # In a dataclass it would be a field: there `__init__` declares it.
-            declared = [] if "dataclass" in decorators else [f"{kept}: {returns} | None = None"]
+            declared = [f"{kept}: {returns} | None = None"]
+            if "dataclass" in decorators:  # of which it would be a field: it is the base's
+                base += [] if base else [f"class _Kept{cls.name}:"]
+                base.append(f"    {declared.pop()}")
             before.setdefault(decorator.lineno, []).extend(
                 indent + line
                 for line in (
@@ -94,6 +97,11 @@ def written_out(text: str) -> tuple[str, list[int]]:
             lines[decorator.lineno - 1] = ""
             line = lines[method.lineno - 1]
             lines[method.lineno - 1] = line.replace(f"def {name}(", f"def _make_{bare}(", 1)
+        if base:
+            before.setdefault(min(d.lineno for d in cls.decorator_list), []).extend(base)
+            lines[cls.lineno - 1] = lines[cls.lineno - 1].replace(
+                f"class {cls.name}:", f"class {cls.name}(_Kept{cls.name}):"
+            )
     made: list[str] = []
     numbers: list[int] = []
     for number, line in enumerate(lines, 1):
@@ -106,7 +114,8 @@ def written_out(text: str) -> tuple[str, list[int]]:
 
 def _in_place(text: str) -> str:
     """What mypyc makes better code of: `isinstance` with a tuple of classes, and constants of the module that are said to be. And
-    what it cannot do: look in a tuple that others are unpacked in."""
+    what it cannot do: look in a tuple that others are unpacked in, and tell what `b` is in `a, b = b, a` where `a` becomes of another
+    type."""
     tree = ast.parse(text)
     lines = [line.encode() for line in text.split("\n")]
     edits: list[tuple[int, int, int, bytes]] = []  # line, column, bytes that go, bytes that come
@@ -126,6 +135,9 @@ def _in_place(text: str) -> str:
             for group in node.comparators:
                 if isinstance(group, ast.Tuple) and any(isinstance(each, ast.Starred) for each in group.elts):
                     edits += [(group.lineno, group.col_offset, 0, b"tuple("), (*_end(group), 0, b")")]
+        elif isinstance(node, ast.Assign) and _reads_what_it_sets(node.targets[0], node.value):
+            start = node.value.lineno, node.value.col_offset
+            edits += [(*start, 0, b"_cast(_Any, ("), (*_end(node.value), 0, b"))")]
     returns = {n.name: ast.unparse(n.returns) for n in tree.body if isinstance(n, ast.FunctionDef) and n.returns}
     bound = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     bound += [name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names]
@@ -154,6 +166,18 @@ def _alternatives(node: ast.expr) -> list[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return [*_alternatives(node.left), *_alternatives(node.right)]
     return [node]
+
+
+def _reads_what_it_sets(target: ast.expr, value: ast.expr) -> bool:
+    """`a, b = b, a`: a later value is of a name that is set before, as far as mypy sees, which takes it for what that becomes."""
+    if not isinstance(target, ast.Tuple) or not isinstance(value, ast.Tuple):
+        return False
+    written: set[str] = set()
+    for into, each in zip(target.elts, value.elts, strict=False):
+        if any(isinstance(n, ast.Name) and n.id in written for n in ast.walk(each)):
+            return True
+        written |= {n.id for n in ast.walk(into) if isinstance(n, ast.Name)}
+    return False
 
 
 def _end(node: ast.expr) -> tuple[int, int]:
@@ -204,10 +228,7 @@ def _methods(cls: ast.ClassDef, decorator: ast.expr) -> tuple[list[str], list[st
                 continue  # `__post_init__` sets it
             value = each.default
         body.append(f"self.{each.name} = {value}  # type: ignore")
-    for method, _ in _cached(cls):
-        assert method.returns is not None
-        kept = f"_kept_{method.name.lstrip('_')}"
-        body.append(f"self.{kept}: {ast.unparse(method.returns)} | None = None  # type: ignore")
+    body += [f"self._kept_{method.name.lstrip('_')} = None  # type: ignore" for method, _ in _cached(cls)]
     if given.get("weakref_slot"):
         body.append("self._life = _Life()  # type: ignore")
     if "__post_init__" in own:

@@ -46,6 +46,12 @@ class Span:
         return isinstance(self.start, int | str) and "a" in (*names, "b")
 
 
+def in_order(left: int | str, right: int | str) -> tuple[int | str, int | str]:
+    if isinstance(right, str):
+        left, right = right, left
+    return left, right
+
+
 @dataclass
 class Text:
     encoded: bytes
@@ -97,6 +103,16 @@ def test_cached_properties_are_made_once(module: ModuleType) -> None:
     holder = module.Holder()
     assert holder.memo is holder.memo and holder.memo is not module.Holder().memo
     assert module.SEEN == [1, 1]
+
+
+def test_names_that_change_places(module: ModuleType) -> None:
+    assert module.in_order(1, "a") == ("a", 1) and module.in_order("a", 1) == ("a", 1)
+
+
+def test_a_value_that_is_read_from_a_name_set_beside_it_has_no_narrowed_type() -> None:
+    """mypy takes the last `left` of `left, right = right, left` for what the first one becomes; mypyc then checks that."""
+    assert "left, right = _cast(_Any, (right, left))" in written_out(TEXT)[0]
+    assert "a, b = 1, 2" in written_out("a, b = 1, 2\n")[0]
 
 
 def test_a_cached_property_is_no_field_of_a_dataclass(module: ModuleType) -> None:
