@@ -103,10 +103,10 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
 
 def _finding(given: KernelInput, published: _Publication) -> Finding:
     data, signal, use = published.data, published.signal, published.use
-    how = f"`{signal.atomic}`" if signal.atomic else f"setting `{signal.buffer.name}`"
+    how = f"`{signal.atomic}`" if signal.atomic else f"setting `{_named(signal)}`"
     related = (
-        Related(data.site, f"`{data.buffer.name}` is written here"),
-        Related(use.site, f"another block reads `{use.buffer.name}` here"),
+        Related(data.site, f"`{_named(data)}` is written here"),
+        Related(use.site, f"another block reads `{_named(use)}` here"),
         *called_from(signal.calls, signal.site),
     )
     fix = _fix(given, signal)
@@ -116,11 +116,15 @@ def _finding(given: KernelInput, published: _Publication) -> Finding:
         Severity.ERROR,
         Confidence.LIKELY,
         signal.site,
-        f"{how} tells other blocks that `{data.buffer.name}` is written, with no `__threadfence()` before it: they may see "
+        f"{how} tells other blocks that `{_named(data)}` is written, with no `__threadfence()` before it: they may see "
         "the signal and not the data",
         related,
         (fix,) if fix is not None else (),
     )
+
+
+def _named(access: Access) -> str:
+    return f"{access.buffer.name}.{access.field}" if access.field else access.buffer.name
 
 
 def _fix(given: KernelInput, signal: Access) -> Fix | None:
@@ -158,19 +162,19 @@ def _elected(ticket: Access, use: Access) -> bool:
 def _flags(trace: KernelTrace, conditions: Conditions, relaxed: set[int]) -> Iterator[_Publication]:
     """Others poll what is set."""
     waits = polls(trace, conditions)
-    flags = {a.buffer for a in waits}
+    flags = {(a.buffer, a.field) for a in waits}
     asked = {a.site for a in waits}
     signals = [
         a
         for a in trace.accesses
-        if a.buffer in flags and a.site not in asked and (a.at in relaxed or plain(a, Mode.WRITE))
+        if (a.buffer, a.field) in flags and a.site not in asked and (a.at in relaxed or plain(a, Mode.WRITE))
     ]
     if not signals:
         return
     begin = min(a.at for a in waits)
     for data, use in (*_swapped(trace), *crossings(trace), *_from_one(trace), *_chained(trace, waits, signals)):
         signal = next((s for s in signals if s.at > data.at), None)
-        if signal is None or data.buffer in flags or use.at < begin:
+        if signal is None or (data.buffer, data.field) in flags or use.at < begin:
             continue
         if not ordered_between(trace, data.at, signal.at):
             yield _Publication(data, signal, use)
