@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from operator import is_not
+from typing import TypeAlias
 
 from stitchcuda.analysis.order import machine
 from stitchcuda.analysis.order.machine import OrderState
@@ -28,6 +29,7 @@ from stitchcuda.analysis.order.values import (
 
 Path = tuple[Step, ...]
 Key = tuple[str, int, int]  # something that can be released: its kind, its number, and `Handle.made`
+Families: TypeAlias = Mapping[int, tuple[tuple[Key, int, Released], ...]]
 MAX_BOUNDS = 24
 
 
@@ -50,9 +52,8 @@ class State:
     released: dict[Key, tuple[Released, Place | None]] = field(
         default_factory=dict
     )  # and the object whose destructor did
-    families: tuple[
-        tuple[Key, int, Released], ...
-    ] = ()  # a loop released all members of a family: one of them, the loop
+    # A loop released all members of a family (by `Lifetimes._family_number`): one of them, the loop. Never changed in place.
+    families: Families = field(default_factory=dict)
     doubtful: frozenset[Key] = frozenset()  # a place that names it held something else on some of these paths
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
@@ -274,10 +275,17 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
         hosts,
         a.touched | b.touched,
         released,
-        tuple(f for f in a.families if f in b.families),
+        _common_families(a.families, b.families),
         doubtful,
         capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )
+
+
+def _common_families(a: Families, b: Families) -> Families:
+    if a is b or a == b:
+        return a
+    common = {number: tuple(f for f in found if f in b.get(number, ())) for number, found in a.items()}
+    return {number: found for number, found in common.items() if found}
 
 
 def _released(a: State, b: State, doubtful: Container[Key]) -> dict[Key, tuple[Released, Place | None]]:

@@ -30,6 +30,7 @@ class Lifetimes(Recorder):
         self.containers: dict[int, int] = {}  # contents of a container -> the object whose variable it is
         self.owned_by_one: set[int] = set()  # objects that `make_unique` made
         self.given_away: set[Value] = set()  # containers and owned memory that were moved elsewhere
+        self._families: dict[Key, int] = {}
         self._users: dict[int, int] = {}  # buffer -> bitset of the device work that touches it
 
     def _append(self, state: State, placed: Placed, kind: ApiKind, api: str, span: Span, fields: dict[str, Any]) -> int:
@@ -96,7 +97,9 @@ class Lifetimes(Recorder):
         if frame is None or identity is None or frame.index.constant is not None:
             return
         if frame.index in identity.instance and state.conditions in frame.entered:
-            state.families = (*state.families, (key, frame.id, made))
+            family = self._family_number(key, identity)
+            members = (*state.families.get(family, ()), (key, frame.id, made))
+            state.families = {**state.families, family: members}
 
     def _identity_of(self, key: Key) -> Identity | None:
         kind, number, _ = key
@@ -104,17 +107,25 @@ class Lifetimes(Recorder):
             return self.objects[number].identity
         return {"stream": self._stream_identity, "event": self._event_identity}.get(kind, {}).get(number)
 
+    def _family_number(self, key: Key, identity: Identity) -> int:
+        """The same number for all that differs in the iterations it was made in only."""
+        known = self._families.get(key)
+        if known is None:
+            i = identity
+            known = self._number_of((key[0], i.kind, i.path, i.function, i.start, i.end, i.calls, i.extra))
+            self._families[key] = known
+        return known
+
     def _of_family(self, state: State, key: Key) -> tuple[Released, Place | None] | None:
         """A loop that is over released everything that differs from this in the iteration it was made in."""
         mine = self._identity_of(key) if state.families else None
         if mine is None or not mine.instance:
             return None
         running = {frame.id for frame in self.loop_stack}
-        for other, loop, released in state.families:
-            theirs = self._identity_of(other) if other[0] == key[0] and loop not in running else None
-            if theirs is not None and replace(theirs, instance=mine.instance) == mine:
-                apart = [a for a, b in zip(theirs.instance, mine.instance, strict=False) if a != b]
-                if len(theirs.instance) == len(mine.instance) and len(apart) <= 1:
+        for other, loop, released in state.families.get(self._family_number(key, mine), ()):
+            theirs = self._identity_of(other) if loop not in running else None
+            if theirs is not None and len(theirs.instance) == len(mine.instance):
+                if sum(a != b for a, b in zip(theirs.instance, mine.instance, strict=True)) <= 1:
                     return replace(released, sure=False), None
         return None
 
@@ -123,12 +134,9 @@ class Lifetimes(Recorder):
         state.released.pop(key, None)
         state.doubtful -= {key}
         mine = self._identity_of(key) if state.families else None
-        if mine is not None:
-            state.families = tuple(
-                f
-                for f in state.families
-                if (i := self._identity_of(f[0])) is None or replace(i, instance=mine.instance) != mine
-            )
+        family = self._family_number(key, mine) if mine is not None else -1
+        if family in state.families:
+            state.families = {number: found for number, found in state.families.items() if number != family}
 
     def _owner(self) -> Place | None:
         """The object whose destructor runs."""
