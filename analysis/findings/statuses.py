@@ -66,18 +66,21 @@ def _look(program: Program, uid: str) -> tuple[Dropped, ...]:
     if function.space != "host" or function.name.startswith("~"):
         return ()
     nodes = list(walk(function.body))
+    parts = {id(node): tuple(_alone(node)) for node in nodes if isinstance(node, Evaluate)}
+    alone = {id(call) for calls in parts.values() for call in calls}
     asks = _asks_at(program, nodes)
     asked = max(asks, default=-1)
-    looks = _last_look(program, function, nodes)
+    looks = _last_look(program, function, nodes, alone)
     launches = sorted(n.span[0] for n in nodes if isinstance(n, Launch))
-    alone = {id(call) for node in nodes for call in _alone(node)}
     one_by_one = any(isinstance(n, Api) and id(n) not in alone and _has_status(n) for n in nodes)
     out = []
     for node in nodes:
-        for call in _alone(node):
+        if not isinstance(node, Evaluate):
+            continue
+        for call in parts[id(node)]:
             if _has_status(call) and not _covered(call.span[0], asks, launches if one_by_one else []):
                 out.append(Dropped(call.span, call.name, "statement"))
-        if isinstance(node, Evaluate) and isinstance(node.expr, Launch) and node.span[0] > max(asked, looks):
+        if isinstance(node.expr, Launch) and node.span[0] > max(asked, looks):
             kernel = node.expr.kernel
             out.append(Dropped(node.expr.span, kernel.name if isinstance(kernel, Name) else "the kernel", "launch"))
         passed = _passed_up(program, node)
@@ -87,10 +90,8 @@ def _look(program: Program, uid: str) -> tuple[Dropped, ...]:
     return tuple(sorted(dict.fromkeys(out), key=lambda d: d.span))
 
 
-def _alone(node: Expr | Stmt) -> Iterator[Api]:
+def _alone(node: Evaluate) -> Iterator[Api]:
     """Calls that are a statement, or a part of one of which nothing comes."""
-    if not isinstance(node, Evaluate):
-        return
     stack = [node.expr]
     while stack:
         expr = stack.pop()
@@ -100,10 +101,10 @@ def _alone(node: Expr | Stmt) -> Iterator[Api]:
             yield expr
 
 
-def _passed_up(program: Program, node: Expr | Stmt) -> Dropped | None:
+def _passed_up(program: Program, node: Evaluate) -> Dropped | None:
     """A function of the program returns the status of its calls, and its caller drops it. One that is given a status
     checks it."""
-    call = node.expr if isinstance(node, Evaluate) else None
+    call = node.expr
     if not isinstance(call, Call) or not isinstance(call.callee, Name) or any(isinstance(a, Api) for a in call.args):
         return None
     found = [program.functions[u] for u in program.by_name.get(call.callee.name.rsplit("::", 1)[-1], ())]
@@ -188,9 +189,8 @@ _memo: dict[str, tuple[Program, frozenset[str]]] = {}
 _asking_bodies: KeptWith[bool] = KeptWith()  # bodies are shared between analyses until their text changes
 
 
-def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -> int:
+def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt], alone: set[int]) -> int:
     """Where the function last looks at the status of a call that waits or copies, which also tells of launches."""
-    alone = {id(call) for node in nodes for call in _alone(node)}
     tells = [
         n.span[0]
         for n in nodes
@@ -206,14 +206,17 @@ def _last_look(program: Program, function: Function, nodes: list[Expr | Stmt]) -
 def _kept_only(nodes: list[Expr | Stmt]) -> Iterator[Dropped]:
     """Statuses that are kept in a variable which is given the next one, or goes out of scope, before anything reads it."""
     names = {n.name for n in nodes if isinstance(n, Declare) and _is_status(n)}
-    for name in names:
-        writes = {id(n.target) for n in nodes if isinstance(n, Assign) and not n.op and isinstance(n.target, Name)}
-        used = [n for n in nodes if isinstance(n, Name) and n.name == name and id(n) not in writes]
-        if any(isinstance(n, Opaque) for n in nodes):
-            return
-        for block in nodes:
-            if isinstance(block, Block):
-                yield from _overwritten(block, name, used)
+    if not names or any(isinstance(n, Opaque) for n in nodes):
+        return
+    writes = {id(n.target) for n in nodes if isinstance(n, Assign) and not n.op and isinstance(n.target, Name)}
+    uses: dict[str, list[Name]] = {name: [] for name in names}
+    for node in nodes:
+        if isinstance(node, Name) and node.name in names and id(node) not in writes:
+            uses[node.name].append(node)
+    blocks = [n for n in nodes if isinstance(n, Block)]
+    for name, used in uses.items():
+        for block in blocks:
+            yield from _overwritten(block, name, used)
         if not used:
             for node in nodes:
                 made = _given_to(node, name)
