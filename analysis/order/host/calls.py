@@ -241,6 +241,8 @@ class Calls(Methods):
                 return TypeRef("bool")
             case ir.Const(value=int()):
                 return TypeRef("int")
+            case ir.Const(value=str()):
+                return TypeRef("char", pointer=1, const=True)
             case ir.Binary(op="+" | "-", left=left):
                 type = self._type_of_argument(left, state)
                 return type if type is not None and (type.pointer or type.dims) else None

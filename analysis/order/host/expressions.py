@@ -356,10 +356,13 @@ class Expressions(Places):
         given = [TypeRef(t.name) if isinstance(t, ir.Name) else t for t in expr.template]
         types = [self.names.resolve(self.bound_type(t)) for t in given if isinstance(t, TypeRef)]
         known = [t for t in types if t is not None]
-        answer = traits.told(expr.name, known) if len(known) == len(given) else None
+        library = len(known) == len(given) and traits.of_the_library(expr.name, self.program.records)
+        answer = traits.told(expr.name, known) if library else None
         if answer is not None:
             return TRUE if answer else NULL
-        return Unknown(short(f"{expr.name}<{','.join(map(str, known or given))}>"))
+        open_ = any(t.name in self.frame.function.template for t in known)  # another type in another call
+        told_of = known if len(known) == len(given) else given
+        return Unknown(short(f"{expr.name}<{','.join(map(str, told_of))}>{self.frame.calls if open_ else ''}"))
 
     def functions_named(self, expr: ir.Name) -> tuple[str, ...]:
         name = plain(expr.name)

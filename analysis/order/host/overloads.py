@@ -62,11 +62,14 @@ def _fits(function: Function, param: TypeRef, type: TypeRef, known: Callable[[Ty
 
 
 def deduced(function: Function, types: Sequence[TypeRef | None], bound: Mapping[str, TypeRef]) -> dict[str, TypeRef]:
-    """The template parameters that a call does not name, from the types of the arguments."""
+    """The template parameters that a call does not name, from the types of the arguments. What `T& x` and `T&& x` are given is
+    not told apart, and the second makes a reference of T: neither says what T is."""
     found: dict[str, TypeRef] = {}
     for param, type in zip(function.params, types, strict=False):
         name = param.type.name
         if type is None or name not in function.template or name in bound or name in found or param.type.args:
+            continue
+        if param.type.reference and not param.type.const and not param.type.pointer:
             continue
         pointer = type.pointer + len(type.dims) - param.type.pointer - len(param.type.dims)
         if pointer >= 0:

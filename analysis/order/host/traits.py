@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.program.ir import TypeRef
@@ -26,11 +26,19 @@ _LONG = frozenset({"long", "unsigned long", "long long", "unsigned long long"})
 
 
 def is_trait(name: str) -> bool:
+    """Whether a function-like name is a trait of the library: `std::is_same<T, float>()`."""
     return _bare(name) in ("is_same", "is_floating_point", "is_integral", "is_arithmetic", "is_pointer", "is_void")
 
 
 def _bare(name: str) -> str:
     return plain(name.removesuffix("::value")).removesuffix("_v")
+
+
+def of_the_library(name: str, known: Container[str]) -> bool:
+    """It is not a template of the program's own that is named like one of the library's. `known`: classes of the program."""
+    whole = name.removesuffix("::value").removeprefix("::")
+    scope, _, last = whole.rpartition("::")
+    return scope in ("std", "cuda::std", "thrust") or not scope and last not in known
 
 
 def told(name: str, types: Sequence[TypeRef]) -> bool | None:

@@ -20,6 +20,9 @@ void go(int p) { c<<<1, 1>>>(nullptr); }
 SPECIALISED = """template <typename T> void go(T* out, T const* in, size_t n) { a<<<1, 1>>>(nullptr); }
 template <> void go<void>(void* out, void const* in, size_t n) { b<<<1, 1>>>(nullptr); }
 """
+TEXTS = """void go(bool all) { a<<<1, 1>>>(nullptr); }
+void go(const char* why) { b<<<1, 1>>>(nullptr); }
+"""
 OF_A_CLASS = """struct One { void go(double* p) { a<<<1, 1>>>(nullptr); } void go(float* p) { b<<<1, 1>>>(p); } };
 struct Base {}; struct Left : Base {}; struct Right : Base {};
 void turn(Left* l) { c<<<1, 1>>>(nullptr); }
@@ -32,6 +35,7 @@ void turn(Right* r) { d<<<1, 1>>>(nullptr); }
     [
         (OVERLOADS, "go(d); go(x); go(n); go(&h[0]); go(h); go(x + 4); go((double*)x);", "abcbbba"),
         (SPECIALISED, "go(h, x, n); go(v, (void*)x, n); go(d, d, n);", "aba"),
+        (TEXTS, 'go("last"); go(true);', "ba"),
         (OF_A_CLASS, "One one; one.go(x); one.go(d);", "ba"),
         (OF_A_CLASS, "Right r; Left l; turn(&r); turn(&l);", "dc"),
     ],

@@ -49,3 +49,26 @@ def test_what_is_not_known_is_a_condition_of_that_type_alone(test: str) -> None:
     go = f"template <typename T> void go(float* x) {{ if ({test}) a<<<1, 1>>>(x); else b<<<1, 1>>>(x); }}\n"
     found = launched(go, "go<One>(x); go<long long>(x);")
     assert found == [("a", True), ("b", True)] * 2
+
+
+OWN = {
+    "a specialised one": "template <typename T> struct is_floating_point {};\n"
+    "template <> struct is_floating_point<__half> { static constexpr bool value = true; };\n",
+    "in a namespace": "namespace my { template <typename T> struct is_floating_point {}; } using namespace my;\n",
+}
+
+
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
+def test_a_template_of_the_programs_own_is_not_the_librarys(own: str) -> None:
+    test = "my::is_floating_point<T>::value" if "my" in own else "is_floating_point<T>::value"
+    go = f"{own}template <typename T> void go(float* x) {{ if ({test}) a<<<1, 1>>>(x); else b<<<1, 1>>>(x); }}\n"
+    assert launched(go, "go<__half>(x);") == [("a", True), ("b", True)]
+
+
+@pytest.mark.parametrize("param", ["T&& v", "T& v"])
+def test_a_reference_does_not_say_what_its_type_is(param: str) -> None:
+    """`T&&` is given an lvalue: T is a reference, and no `int`. What one call is does not decide about another."""
+    test = "std::is_same_v<T, int>"
+    go = f"template <typename T> void go({param}, float* x) {{ if ({test}) a<<<1, 1>>>(x); else b<<<1, 1>>>(x); }}\n"
+    found = launched(go, "int i = 0; float f = 0; go(i, x); go(f, x);")
+    assert found == [("a", True), ("b", True)] * 2
