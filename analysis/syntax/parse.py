@@ -117,6 +117,7 @@ _EMPTY_DEFINE = re.compile(
 )
 _NEW_POINTERS = re.compile(rb"\bnew\b\s*(?:const\s+)?[\w:]+(?:<[\w:, ]*>)?\s*(\*[\s*]*)(?=\[)")
 _NEW_CONST = re.compile(rb"\bnew\s+(const)\b")
+_PACK_OF_POINTERS = re.compile(rb"\w[ \t]*(\*[ \t*]*)(?=\.\.\.[ \t]*[A-Za-z_])")  # T*... args
 _MACRO_AT_END = re.compile(rb"[;{}][ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*(//[^\r\n]*)?\r?(\n)(?![ \t]*[#.?:+\-*/%&|=<>,)\]])")
 _EXTERN_C = re.compile(
     rb"^[ \t]*#[ \t]*if(?:def[ \t]+__cplusplus|[ \t]+defined[ \t(]*__cplusplus\)?)[ \t]*\r?\n\s*(extern\s+\"C\"\s*\{|\})"
@@ -199,6 +200,8 @@ def mask(text: bytes) -> bytes:
     for m in _found(_NEW_POINTERS, b"new", text):
         _blank(buffer, *m.span(1))
     for m in _found(_NEW_CONST, b"new", text):
+        _blank(buffer, *m.span(1))
+    for m in _found(_PACK_OF_POINTERS, b"...", text):
         _blank(buffer, *m.span(1))
     for m in _found(_ASM, b"asm", text):
         end = _close(text, m.end() - 1)

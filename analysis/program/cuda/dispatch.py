@@ -46,6 +46,7 @@ _EXPRESSIONS: dict[str, ExprHandler] = {
     "lambda_expression": lambdas.lambda_,
     "call_expression": calls.call,
     "parameter_pack_expansion": e.pack_expansion,
+    "fold_expression": e.fold,
     "primitive_type": e.type_as_value,
     "sized_type_specifier": e.type_as_value,
     "type_descriptor": e.type_as_value,

@@ -28,6 +28,7 @@ MASKED = [
     ("__global__ MY_ATTR void k(float* a) { a[0]=1; }", 0),
     ("template<int N> __global__ __launch_bounds__(N*32, (N>4)?1:2, 1) void k(float* a) { }", 0),
     ("void f(){ const float **p = new const float *[n]; }", 0),
+    ("template <class... T> void f(T*... p) { (g(p), ...); }", 0),
     ("void f(){ CUTE_UNROLL\n for (int k = 0; k < K; ++k) { g(k); } }", 0),
     ("CUB_NAMESPACE_BEGIN\nnamespace detail { int x; }\nCUB_NAMESPACE_END\n", 0),
     ("using f4 = __attribute__((ext_vector_type(4))) float;", 0),

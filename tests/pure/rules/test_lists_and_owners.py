@@ -107,6 +107,48 @@ void f() {
     cudaFree(keys.get()); //-
     keys.reset(); //+
 }"""),
+    "a pack of pointers that is folded": ("double-free", """
+inline void must(cudaError_t e) { if (e != cudaSuccess) throw e; }
+template <class... T> void free_all(T*... p) { (must(cudaFree(p)), ...); }
+void f() {
+    float *x, *y;
+    cudaMalloc(&x, 128); cudaMalloc(&y, 128);
+    free_all(x, y, x); //-
+    free_all(x, y); //+
+}"""),
+    "a slot by the size of its container, read by a method without calls": ("host-read-before-sync", """
+class Slot {
+    cudaStream_t s;
+    float* host;
+    bool busy = false;
+public:
+    Slot() { cudaStreamCreateWithFlags(&s, NB); cudaMallocHost(&host, 4096); }
+    void fetch(const float* d) { cudaMemcpyAsync(host, d, 4096, cudaMemcpyDeviceToHost, s); busy = true; }
+    void wait() { cudaStreamSynchronize(s); }
+    float sum() {
+        float total = 0;
+        if (!busy) return total;
+        for (int i = 0; i < 1024; ++i) total += host[i];
+        busy = false;
+        return total;
+    }
+};
+float f(const float* d, int n) {
+    std::vector<std::unique_ptr<Slot>> ring(3);
+    for (auto& r : ring) r = std::make_unique<Slot>();
+    float total = 0;
+    for (int i = 0; i < n; ++i) {
+        Slot& slot = *ring[i % ring.size()];
+        slot.wait(); //+
+        total += slot.sum();
+        slot.fetch(d);
+    }
+    for (auto& r : ring) {
+        r->wait();
+        total += r->sum();
+    }
+    return total;
+}"""),
     "sizes that a kernel finds in a record": ("host-write-before-copy-done", """
 void f() {
     Field f{1000, 1, nullptr};
