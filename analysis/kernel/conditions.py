@@ -63,8 +63,9 @@ class Conditions:
             return []
         known = self._conditions.get(guard.site)
         if known is None:
+            low, high = guard.site.span
             nodes = self.nodes(guard.site.function)
-            known = self._conditions[guard.site] = [n for n in nodes if _within(n.span, guard.site.span)]
+            known = self._conditions[guard.site] = [n for n in nodes if low <= n.span[0] and n.span[1] <= high]
         return known
 
     def values(self, function: str, value: ir.Expr) -> Iterator[ir.Expr | ir.Stmt]:

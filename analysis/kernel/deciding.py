@@ -226,8 +226,11 @@ class Deciding(BlockState, ABC):
         """The lanes that cannot meet these guards along with those that stand already: `n <= 32` and `lane + 32 < n`."""
         bad = 0
         for guard in new:
+            if guard.margin is None:
+                continue
+            symbols = guard.margin.symbols
             for known in self.guards[:before]:
-                if guard.margin is None or known.margin is None or guard.margin.symbols != known.margin.symbols:
+                if known.margin is None or known.margin.symbols != symbols:
                     continue
                 exact = (guard.margin + known.margin).exact
                 if isinstance(exact, int):

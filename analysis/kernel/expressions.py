@@ -29,6 +29,7 @@ from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.device.known_calls import bare
 
 _WORDS = ("threadIdx", "blockIdx", "blockDim", "gridDim")
+_READ = (ir.Member, ir.Index, ir.Deref)
 
 
 class Expressions(Deciding, ABC):
@@ -208,7 +209,7 @@ class Expressions(Deciding, ABC):
             return Value(ZERO) if node.value is None else UNKNOWN
         if isinstance(node, ir.Binary):
             return self._binary(node)
-        if isinstance(node, ir.Member | ir.Index | ir.Deref):
+        if isinstance(node, _READ):
             return self._read(node)
         if isinstance(node, ir.Assign):
             return self._assign(node)

@@ -113,15 +113,18 @@ class Form:
                     return False
             if isinstance(c, int):
                 continue
-            members = lanes_of(lanes)
             if not group:
+                members = lanes_of(lanes)
                 if members and (c[members[0]] != c[members[-1]] or len({c[lane] for lane in members}) > 1):
                     return False
                 continue
-            seen: dict[int, int] = {}
-            for lane in members:
-                if seen.setdefault(lane // group, c[lane]) != c[lane]:
+            for together in groups_of(lanes, group):
+                first = c[together[0]]
+                if c[together[-1]] != first:
                     return False
+                for lane in together:
+                    if c[lane] != first:
+                        return False
         return True
 
     def __add__(self, other: Form) -> Form:
@@ -129,6 +132,11 @@ class Form:
             return self
         if not self.terms:
             return other
+        if len(self.terms) == 1 and len(other.terms) == 1:  # as most are
+            (mono, c), (last, d) = self.terms[0], other.terms[0]
+            if mono == last:
+                return _single(mono, pairwise(operator.add, c, d))
+            return Form(((mono, c), (last, d)) if mono < last else ((last, d), (mono, c)))
         out = dict(self.terms)
         for mono, c in other.terms:
             known = out.get(mono)
@@ -145,6 +153,10 @@ class Form:
             return self
         if not self.terms:
             return -other
+        if len(self.terms) == 1 and len(other.terms) == 1:
+            (mono, c), (last, d) = self.terms[0], other.terms[0]
+            if mono == last:
+                return _single(mono, pairwise(operator.sub, c, d))
         out = dict(self.terms)
         for mono, c in other.terms:
             out[mono] = pairwise(operator.sub, out.get(mono, 0), c)
@@ -152,6 +164,10 @@ class Form:
 
     def __mul__(self, other: Form) -> Form | None:
         """None when it grows too large to follow."""
+        if len(self.terms) == 1 and len(other.terms) == 1:
+            (first, c), (second, d) = self.terms[0], other.terms[0]
+            mono = tuple(sorted(first + second)) if first and second else first or second
+            return _single(mono, pairwise(operator.mul, c, d)) if len(mono) <= MAX_DEGREE else None
         out: dict[Monomial, Coefficient] = {}
         for m1, c1 in self.terms:
             for m2, c2 in other.terms:
@@ -179,6 +195,13 @@ def form(terms: Mapping[Monomial, Coefficient]) -> Form:
         if c != 0:
             out.append((mono, c))
     return Form(tuple(out))
+
+
+def _single(mono: Monomial, c: Coefficient) -> Form:
+    """The Form of one term."""
+    if not isinstance(c, int) and c[0] == c[-1] and c.count(c[0]) == len(c):
+        c = c[0]
+    return Form(((mono, c),)) if c != 0 else ZERO
 
 
 def number(value: int) -> Form:
@@ -277,6 +300,22 @@ def lanes_of(lanes: int) -> tuple[int, ...]:
             found.append(low.bit_length() - 1)
             rest ^= low
         known = _members[lanes] = tuple(found)
+    return known
+
+
+_groups: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
+
+
+def groups_of(lanes: int, group: int) -> tuple[tuple[int, ...], ...]:
+    """The lanes in a mask, ascending, those of each so many neighbours together."""
+    known = _groups.get((lanes, group))
+    if known is None:
+        if len(_groups) > 4096:
+            _groups.clear()
+        found: dict[int, list[int]] = {}
+        for lane in lanes_of(lanes):
+            found.setdefault(lane // group, []).append(lane)
+        known = _groups[lanes, group] = tuple([tuple(each) for each in found.values()])
     return known
 
 

@@ -27,6 +27,25 @@ def test_a_choice_holds_in_each_lane_what_was_chosen_there() -> None:
         ]
 
 
+def _at(number: Form, lane: int, n: int) -> int:
+    return sum(c * n ** len(mono) for mono, c in number.at(lane))
+
+
+def test_sums_and_products_are_those_of_each_lane() -> None:
+    chance = random.Random(3)
+    for _ in range(2000):
+        width = chance.choice((1, 4, 33))
+        a, b = _number(chance, width), _number(chance, width)
+        product = a * b
+        assert product is not None
+        for lane in range(width):
+            x, y = _at(a, lane, 7), _at(b, lane, 7)
+            assert [_at(f, lane, 7) for f in (a + b, a - b, product)] == [x + y, x - y, x * y]
+        for made in (a + b, a - b, product):
+            assert list(made.terms) == sorted(made.terms, key=lambda term: term[0])
+            assert all(isinstance(c, int) and c or isinstance(c, tuple) and len(set(c)) > 1 for _, c in made.terms)
+
+
 def test_what_is_the_same_in_some_lanes_is_told_by_each_of_them() -> None:
     chance = random.Random(2)
     answers = set()
