@@ -534,16 +534,21 @@ class KernelWalk(Calls):
         site = self.site(node.span)
         start = self.active
         texts = [text for text, _ in node.branches]
-        for position, (_, block) in enumerate(node.branches):
+        for position, (text, block) in enumerate(node.branches):
+            taken = compiled(text)
+            if taken is False:
+                continue
             self.active = start
             added = len(self.guards)
-            for k, text in enumerate(texts[: position + 1]):
-                self.guards.append(Guard(site, f"#if {text}", k == position, Uniformity.BLOCK))
+            for k, condition in enumerate(texts[: position + 1]):
+                self.guards.append(Guard(site, f"#if {condition}", k == position, Uniformity.BLOCK))
             names = self.frame.scopes[-1]
             for statement in block.body:
                 self.statement(statement)
             del self.guards[added:]
             self.frame.scopes[-1] = names
+            if taken:  # none of those that follow is
+                break
         self.active = start & ~self.frame.exits.done
 
 

@@ -349,6 +349,21 @@ def test_code_for_devices_that_are_no_longer_there_does_not_count(condition: str
     assert shown(kernel(text)) == codes
 
 
+@pytest.mark.parametrize(("condition", "codes"), [("defined(USE_HIP)", []), ("defined(OLD)", ["missing-syncwarp"])])
+def test_what_is_not_compiled_does_not_count_beside_what_may_be(condition: str, codes: list[str]) -> None:
+    text = f"""
+#if {condition}
+  s[threadIdx.x] = a[threadIdx.x];
+  b[threadIdx.x] = s[threadIdx.x ^ 1];
+#elif __CUDA_ARCH__ >= 800
+  b[threadIdx.x] = __shfl_xor_sync(0xffffffff, a[threadIdx.x], 1);
+#else
+  b[threadIdx.x] = a[threadIdx.x];
+#endif
+"""
+    assert shown(kernel(text)) == codes
+
+
 def test_a_bound_of_one_warp_that_a_function_returns() -> None:
     text = """constexpr __device__ int width() {
 #if defined(USE_HIP) && defined(__GFX9__)
