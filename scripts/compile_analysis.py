@@ -31,7 +31,7 @@ PARTS = ("findings", "kernel", "order", "program", "rules", "syntax")  # where t
 INTERPRETED = ("**/__init__.py", "program/api_*.py", "program/cupy/*.py", "program/show.py")
 _FUTURE = "from __future__ import annotations"
 _HEADER = """\
-from typing import Any as _Any, Final as _Final, cast as _cast
+from typing import Any as _Any, Final as _Final, cast as _said_to_be
 from stitchcuda.analysis.kept import Life as _Life
 """
 _PLACE = re.compile(rb'(CPy_(?:AddTraceback|AttributeError|TypeErrorTraceback)\("([^"]+)", "[^"]*", )(\d+)')
@@ -137,7 +137,7 @@ def _in_place(text: str) -> str:
                     edits += [(group.lineno, group.col_offset, 0, b"tuple("), (*_end(group), 0, b")")]
         elif isinstance(node, ast.Assign) and _reads_what_it_sets(node.targets[0], node.value):
             start = node.value.lineno, node.value.col_offset
-            edits += [(*start, 0, b"_cast(_Any, ("), (*_end(node.value), 0, b"))")]
+            edits += [(*start, 0, b"_said_to_be(_Any, ("), (*_end(node.value), 0, b"))")]
     returns = {n.name: ast.unparse(n.returns) for n in tree.body if isinstance(n, ast.FunctionDef) and n.returns}
     bound = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
     bound += [name for n in ast.walk(tree) if isinstance(n, ast.Global) for name in n.names]
