@@ -42,6 +42,7 @@ class Handing:
     def __init__(self, program: Program, function: Function) -> None:
         self._program = program
         self._function = function
+        self._callees: dict[int, Function | None] = {}  # by the `id` of calls of the function
 
     def of(self, call: Call, position: int) -> str:
         """What a call does with its argument: "uses", "releases", "makes" (puts something new where it points), or
@@ -91,9 +92,11 @@ class Handing:
         """The one function of the program that is meant."""
         if not isinstance(call.callee, Name):
             return None
-        found = resolve(self._program, self._function.path, call.callee.name, len(call.args), None)
-        bodies = [f for f in found if f.body is not None]
-        return bodies[0] if len(bodies) == 1 else None
+        if id(call) not in self._callees:
+            found = resolve(self._program, self._function.path, call.callee.name, len(call.args), None)
+            bodies = [f for f in found if f.body is not None]
+            self._callees[id(call)] = bodies[0] if len(bodies) == 1 else None
+        return self._callees[id(call)]
 
     def _does(self, function: Function, position: int, depth: int) -> str:
         key = (function.uid, position)

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TypeAlias
 
-from stitchcuda.analysis.order.timeline import Access, Buffer, Condition, Op, Timeline
+from stitchcuda.analysis.order.machine import same_stream
+from stitchcuda.analysis.order.timeline import Access, Buffer, Condition, Mode, Op, Timeline
 from stitchcuda.analysis.program.ir import RELEASES, ApiKind, Site
 
 Conditions: TypeAlias = tuple[Condition, ...]
@@ -34,6 +35,9 @@ class Lookup:
         self.timeline = timeline
         self._opposite: dict[tuple[int, int], tuple[tuple[Condition, Condition], ...]] = {}
         self._texts: dict[int, dict[str, list[Condition]]] = {}
+        self.whichever: dict[tuple[int, int, str, Mode], bool] = {}  # see `race`
+        self._releases_after: dict[int, int] = {}
+        self._waits_of: dict[int, tuple[Op, ...]] = {}
         self.useful: dict[int, bool] = {}  # of event waits, by node: see `missed_events`
 
     @cached_property
@@ -68,6 +72,26 @@ class Lookup:
     @cached_property
     def releases(self) -> tuple[Op, ...]:
         return tuple(op for op in self.timeline.ops if op.kind in RELEASES)
+
+    def releases_after(self, op: Op) -> int:
+        """Bitset of the releases that were issued after an op."""
+        known = self._releases_after.get(op.id)
+        if known is None:
+            issued = self.timeline.earlier
+            known = sum(1 << r.id for r in self.releases if issued[r.id] >> op.id & 1)
+            self._releases_after[op.id] = known
+        return known
+
+    def waits_of(self, stream: int) -> tuple[Op, ...]:
+        """The event waits of a stream, the last one first. Events from outside are not judged."""
+        known = self._waits_of.get(stream)
+        if known is None:
+            line = self.timeline
+            judged = [w for w in self.event_waits if w.event is not None and line.events[w.event].site is not None]
+            mine = line.streams[stream]
+            own = [w for w in judged if w.stream is not None and same_stream(line.streams[w.stream], mine)]
+            known = self._waits_of[stream] = tuple(reversed(own))
+        return known
 
     @cached_property
     def waiting(self) -> tuple[Op, ...]:

@@ -71,16 +71,10 @@ def _waited_too_soon(line: Timeline, race: Race) -> MissedWait | None:
 
 
 def _waits_before(line: Timeline, later: Op) -> Iterator[Op]:
-    """The waits of the stream that come before an op in it, the last one first. Events from outside are not judged."""
-    if later.stream is None:
-        return
-    mine = line.streams[later.stream]
-    for op in reversed(lookup(line).event_waits):
-        if op.stream is None or op.event is None:
-            continue
-        known = line.ordered(op.id, later.id) and line.events[op.event].site is not None
-        if known and same_stream(line.streams[op.stream], mine):
-            yield op
+    """The waits of the stream that come before an op in it, the last one first."""
+    if later.stream is not None:
+        before = line.before[later.id]
+        yield from (op for op in lookup(line).waits_of(later.stream) if before >> op.id & 1)
 
 
 def _flaw(line: Timeline, race: Race, wait: Op) -> tuple[Flaw | None, Op | None]:

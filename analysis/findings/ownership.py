@@ -92,6 +92,7 @@ class Held:
 
 
 NULL, GONE = Held("null"), Held("gone")
+_DOES = (Api, Call, Assign, Construct, InitList, New, Lambda, AddressOf)  # what may do something to a variable
 Fact: TypeAlias = tuple[bool, frozenset[str]]  # of a condition: which way, and the names it depends on
 
 
@@ -131,6 +132,11 @@ class Owner:
         self.ended: set[str] = set()  # released by name
         self.made_by: dict[str, set[str]] = {}  # the calls that make what a variable holds
         self.released_in_loops: list[set[str]] = []  # by open loop: what its body releases, perhaps under a condition
+        # By the `id` of nodes of the function, which are there for longer: the same on every path.
+        self._idle_known: dict[int, bool] = {}
+        self._made_known: dict[int, frozenset[str]] = {}
+        self._flowing_known: dict[int, tuple[str, ...]] = {}
+        self._asked_known: dict[int, tuple[str, frozenset[str]] | None] = {}
 
     def site(self, span: Span) -> Site:
         return Site(self.function.uid, self.function.path, span)
@@ -139,6 +145,8 @@ class Owner:
 
     def visit(self, expr: Expr, path: Path) -> bool:
         """The effects of an expression; False when it does not return."""
+        if self._idle(expr):
+            return True
         match expr:
             case Api():
                 return self._api(expr, path)
@@ -154,7 +162,7 @@ class Owner:
                 return alive
             case Lambda():
                 return True
-            case AddressOf(operand=operand) if (name := slot(operand)) is not None and self._known(name):
+            case AddressOf(operand=operand) if (name := slot(operand)) is not None and self.follows(name):
                 self._gone(name, path)
                 return True
             case Member():
@@ -165,6 +173,14 @@ class Owner:
                 self.visit(otherwise, path)
                 return alive
         return all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
+
+    def _idle(self, expr: Expr) -> bool:
+        """Nothing in the expression has effects on what is followed, and it returns."""
+        known = self._idle_known.get(id(expr))
+        if known is None:
+            known = not isinstance(expr, _DOES) and all(self._idle(c) for c in children(expr))  # type: ignore[arg-type]
+            self._idle_known[id(expr)] = known
+        return known
 
     def assign(self, target: Expr, value: Expr, path: Path, op: str = "") -> bool:
         """A variable or something else is given a value."""
@@ -179,7 +195,7 @@ class Owner:
             fresh = isinstance(value, Call) and self.handing.makes(value)
             held = Held("held", value.span, self.handing.name_of(value)) if isinstance(value, Call) and fresh else GONE
             path.variables[name] = NULL if is_null(value) else held
-        elif self._known(name):
+        elif self.follows(name):
             self._gone(name, path)
         elif made or isinstance(value, Api):
             path.pending[name] = (frozenset(made) | self._ended_in(value), polarity(value))
@@ -189,7 +205,10 @@ class Owner:
 
     def changed(self, name: str, path: Path) -> None:
         """What was known of conditions about the name holds no more."""
-        path.facts = {k: v for k, v in path.facts.items() if name not in v[1]}
+        for _, names in path.facts.values():
+            if name in names:
+                path.facts = {k: v for k, v in path.facts.items() if name not in v[1]}
+                break
         path.pending.pop(name, None)
 
     def _api(self, expr: Api, path: Path) -> bool:
@@ -236,16 +255,24 @@ class Owner:
             out = slot(written.operand) if isinstance(written, AddressOf) else None
             if out in self.names and out is not None and self.handing.of(expr, position) == "makes":
                 self.made(out, expr.span, self.handing.name_of(expr), path)
-            elif name is None or not self._known(name):
+            elif name is None or not self.follows(name):
                 alive = self.visit(arg, path) and alive
                 if not isinstance(arg, Api):
-                    self._handed(expr, position, list(flowing(arg)), path)
+                    self._handed(expr, position, self._flowing(arg), path)
             else:
-                self._handed(expr, position, [name], path)
+                self._handed(expr, position, (name,), path)
         return alive and not self.handing.never_returns(expr)
 
     def made_in(self, expr: Expr) -> frozenset[str]:
         """The variables that calls in an expression allocate."""
+        if self._idle(expr):
+            return frozenset()
+        known = self._made_known.get(id(expr))
+        if known is None:
+            known = self._made_known[id(expr)] = self._look_for_made(expr)
+        return known
+
+    def _look_for_made(self, expr: Expr) -> frozenset[str]:
         found: set[str] = set()
         for node in walk(expr):
             if isinstance(node, Api) and node.kind in MAKES:
@@ -258,10 +285,12 @@ class Owner:
 
     def _ended_in(self, expr: Expr) -> frozenset[str]:
         """The variables that calls in an expression release: when the call fails, nobody knows."""
+        if self._idle(expr):
+            return frozenset()
         found = (_ended_by(n) for n in walk(expr) if isinstance(n, Api))
         return frozenset(name for name in found if name in self.names and name is not None)
 
-    def _known(self, name: str) -> bool:
+    def follows(self, name: str) -> bool:
         """A variable that is followed, or a record of which members are."""
         return name in self.names or name in self.records
 
@@ -275,11 +304,9 @@ class Owner:
         self.made_by.setdefault(name, set()).add(how)
         path.variables[name] = Held("held", span, how)
 
-    def _handed(self, expr: Call, position: int, names: list[str], path: Path) -> None:
-        """Variables whose value goes into a call."""
+    def _handed(self, expr: Call, position: int, names: tuple[str, ...], path: Path) -> None:
+        """Followed variables whose value goes into a call."""
         for name in names:
-            if not self._known(name):
-                continue
             does = self.handing.of(expr, position) if name in self.names else "keeps"
             if does == "releases":
                 self._release(name, expr.span, self.handing.name_of(expr), path)
@@ -289,9 +316,15 @@ class Owner:
     def _leaves(self, exprs: Iterator[object] | list[Expr], path: Path) -> None:
         """The value of a variable goes somewhere else."""
         for expr in exprs:
-            for name in flowing(expr):  # type: ignore[arg-type]
-                if self._known(name):
-                    self._gone(name, path)
+            for name in self._flowing(expr):  # type: ignore[arg-type]
+                self._gone(name, path)
+
+    def _flowing(self, expr: Expr) -> tuple[str, ...]:
+        """The followed variables whose value the expression may pass on."""
+        known = self._flowing_known.get(id(expr))
+        if known is None:
+            known = self._flowing_known[id(expr)] = tuple([n for n in flowing(expr) if self.follows(n)])
+        return known
 
     def _gone(self, name: str, path: Path) -> None:
         for each in (name, *self.records.get(name, ())):
@@ -389,17 +422,25 @@ class Owner:
         made = self.made_in(condition) | self._ended_in(condition)
         if made:  # `if (!ok(cudaMalloc(&p)))`: the side that leaves is the one on which it failed
             return self._by_status(made, leaves, path)
-        nodes = list(walk(condition))
-        if any(isinstance(n, Call | Api | Assign | Launch) for n in nodes):
+        asked = self._asked(condition)
+        if asked is None:
             return [path.copy()], [path]
-        shape = shape_of(condition)
+        shape, names = asked
         known = path.facts.get(shape)
         if known is not None:
             return ([path], []) if known[0] else ([], [path])
-        names = frozenset(n.name for n in nodes if isinstance(n, Name))
         yes, no = path.copy(), path
         yes.facts[shape], no.facts[shape] = (True, names), (False, names)
         return [yes], [no]
+
+    def _asked(self, condition: Expr) -> tuple[str, frozenset[str]] | None:
+        """A condition as it is recognised elsewhere, and the names that it depends on; None when it does something."""
+        if id(condition) not in self._asked_known:
+            nodes = list(walk(condition))
+            does = any(isinstance(n, Call | Api | Assign | Launch) for n in nodes)
+            names = frozenset(n.name for n in nodes if isinstance(n, Name))
+            self._asked_known[id(condition)] = None if does else (shape_of(condition), names)
+        return self._asked_known[id(condition)]
 
 
 def _ended_by(expr: Api) -> str | None:

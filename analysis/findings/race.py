@@ -130,11 +130,15 @@ def races(
     most confident first. Pairs that another pair implies are left out: when the same later op also races with something
     that runs after the earlier one, and when something before the later op in its stream already races with it."""
     found: dict[tuple[object, ...], Race] = {}
-    for race in all_races(program, timeline, earlier_kinds, later_kinds, choose):
-        key = (race.earlier.site, race.later.site, memory_key(race.buffer))
+    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose):
+        buffer = timeline.buffers[clash.second.buffer]
+        key = (earlier.site, later.site, memory_key(buffer))
         known = found.get(key)
-        if known is None or RANK[known.confidence] < RANK[race.confidence]:
-            found[key] = race
+        if known is not None and known.confidence is Confidence.CERTAIN:
+            continue  # no other is surer
+        sure = confidence(program, timeline, earlier, later, clash)
+        if known is None or RANK[known.confidence] < RANK[sure]:
+            found[key] = Race(earlier, later, clash, buffer, sure)
     return without_implied(timeline, list(found.values()))
 
 
@@ -146,16 +150,22 @@ def all_races(
     choose: Choose,
 ) -> Iterator[Race]:
     """Every pair of accesses that races, also those that `races` leaves out; `choose` is asked before anything costly."""
+    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose):
+        sure = confidence(program, timeline, earlier, later, clash)
+        yield Race(earlier, later, clash, timeline.buffers[clash.second.buffer], sure)
+
+
+def _clashes(
+    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind], choose: Choose
+) -> Iterator[tuple[Op, Op, Conflict]]:
     for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
         if not choose(earlier, first, later, second):
             continue
         if exclusive(timeline, earlier, later) or _staged(timeline, earlier, first):
             continue
         clash = meeting(timeline, first, second)
-        if clash is None or same_stream_where_they_meet(timeline, earlier, later, clash):
-            continue
-        sure = confidence(program, timeline, earlier, later, clash)
-        yield Race(earlier, later, clash, timeline.buffers[second.buffer], sure)
+        if clash is not None and not same_stream_where_they_meet(timeline, earlier, later, clash):
+            yield earlier, later, clash
 
 
 def _staged(timeline: Timeline, earlier: Op, first: Access) -> bool:
@@ -165,18 +175,39 @@ def _staged(timeline: Timeline, earlier: Op, first: Access) -> bool:
 
 
 def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
-    """How sure a race between two ops that may overlap is."""
-    level = Confidence.CERTAIN
+    """How sure a race between two ops that may overlap is: as sure as the least of what is known about it. What costs least
+    is looked at first."""
+    level = streams_apart(timeline, earlier, later)
+    if earlier.thread != later.thread:
+        level = Confidence.POSSIBLE  # X1: order between host threads is only partly seen
+    if level is not Confidence.POSSIBLE and timeline.on_some_paths(earlier.id, later.id):
+        # A wait behind a condition; an operation behind one may run just when the wait does.
+        unconditional = not earlier.conditions and not later.conditions
+        level = weaker(level, Confidence.LIKELY if unconditional else Confidence.POSSIBLE)
+    if level is not Confidence.POSSIBLE and timeline.may_wait[later.id] >> earlier.id & 1:
+        level = weaker(level, _across_may_wait(timeline, earlier, later))
+    if level is Confidence.POSSIBLE or _parts_by_number(earlier, later, clash) or _arrived(timeline, earlier, later):
+        return Confidence.POSSIBLE
     freed = later.kind in RELEASES and alias(*(timeline.buffers[a.buffer] for a in (clash.first, clash.second)))
     if clash.same is not True and not freed:
         level = weaker(level, _partial(program, timeline, earlier, later, clash))
+    if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
+        level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
+    if level is Confidence.POSSIBLE:
+        return level
+    return weaker(level, _by_access(program, timeline, earlier, later, clash))
+
+
+def _by_access(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
+    """How sure it is that both operations run and touch the memory as is thought."""
+    level = Confidence.CERTAIN
     whichever = clash.second.one_of and _whichever(timeline, earlier, later, clash)
     unseen = (
         meets_what_is_unseen(program, timeline, earlier, clash.first, later, clash.second),
         meets_what_is_unseen(program, timeline, later, clash.second, earlier, clash.first),
     )
     if True in unseen:
-        level = weaker(level, Confidence.LIKELY)
+        level = Confidence.LIKELY
     for op, access, used in ((earlier, clash.first, unseen[0]), (later, clash.second, unseen[1])):
         if whichever and op is later or used:
             continue
@@ -185,28 +216,22 @@ def confidence(program: Program, timeline: Timeline, earlier: Op, later: Op, cla
         if access.certainty is Certainty.MAY:
             level = weaker(level, Confidence.LIKELY if _depends_on_data(program, op) else Confidence.POSSIBLE)
     sure = (earlier.certain or unseen[0]) and (later.certain or unseen[1] or whichever)
-    if not sure or _parts_by_number(earlier, later, clash):
-        level = Confidence.POSSIBLE
-    if timeline.may_wait[later.id] >> earlier.id & 1:
-        level = weaker(level, _across_may_wait(timeline, earlier, later))
-    if timeline.on_some_paths(earlier.id, later.id):
-        # A wait behind a condition; an operation behind one may run just when the wait does.
-        unconditional = not earlier.conditions and not later.conditions
-        level = weaker(level, Confidence.LIKELY if unconditional else Confidence.POSSIBLE)
-    level = weaker(level, streams_apart(timeline, earlier, later))
-    if _arrived(timeline, earlier, later):
-        level = Confidence.POSSIBLE
-    if earlier.conditions and later.conditions and _texts(earlier) != _texts(later):
-        level = weaker(level, Confidence.LIKELY)  # each on a condition of its own: that both hold is not proved
-    if earlier.thread != later.thread:
-        level = weaker(level, Confidence.POSSIBLE)  # X1: order between host threads is only partly seen
-    return level
+    return level if sure else Confidence.POSSIBLE
 
 
 def _whichever(timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> bool:
     """The later op uses one of several buffers, as after a loop that swaps them, and each of them was used by a round of
     what stands at the earlier op: it races whichever one it is."""
-    alike = lookup(timeline).by_place[earlier.site, earlier.calls]
+    table = lookup(timeline)
+    alike = table.by_place[earlier.site, earlier.calls]
+    key = (alike[0].id, later.id, clash.second.via, clash.second.mode)
+    known = table.whichever.get(key)
+    if known is None:
+        known = table.whichever[key] = _met_by_any(timeline, alike, later, clash)
+    return known
+
+
+def _met_by_any(timeline: Timeline, alike: list[Op], later: Op, clash: Conflict) -> bool:
     rounds = [op for op in alike if timeline.may_overlap(op.id, later.id)]
     for access in later.accesses:
         if access.one_of and (access.via, access.mode) == (clash.second.via, clash.second.mode):
@@ -354,10 +379,8 @@ def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
         and later.stream is not None
     ):
         return Confidence.LIKELY
-    for op in lookup(timeline).releases:
-        if timeline.earlier[op.id] >> earlier.id & 1 and timeline.earlier[later.id] >> op.id & 1:
-            return Confidence.LIKELY
-    return Confidence.POSSIBLE
+    between = lookup(timeline).releases_after(earlier) & timeline.earlier[later.id]
+    return Confidence.LIKELY if between else Confidence.POSSIBLE
 
 
 def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:

@@ -8,6 +8,7 @@ from stitchcuda.analysis.findings.ownership import ENDS, MAKES, NULL, Lost, Owne
 from stitchcuda.analysis.findings.slots import flowing, is_success, shape_of, slot
 from stitchcuda.analysis.program.ir import (
     Api,
+    Assign,
     Block,
     Break,
     Call,
@@ -22,6 +23,7 @@ from stitchcuda.analysis.program.ir import (
     InitList,
     Label,
     Lambda,
+    Launch,
     Loop,
     Member,
     Name,
@@ -127,6 +129,8 @@ class _Walker:
         self._jumps: dict[str, list[Path]] = {}
         self._tries = 0
         self._about_status = 0  # conditions around that ask how a call went: what throws there mostly ends the program
+        self._named: dict[int, tuple[bool, frozenset[str]]] = {}  # by the `id` of conditions: calls, and what is named
+        self._asides: dict[tuple[int, bool], tuple[str, ...] | None] = {}  # by the `id` of statements
         self._around: list[Span] = []  # of the conditional statements around
         self._steps = 0
 
@@ -147,6 +151,8 @@ class _Walker:
                 self.owner.lose(name, held, at, hidden=hidden)
 
     def _merged(self, paths: list[Path]) -> list[Path]:
+        if len(paths) < 2:
+            return paths
         kept = {p.key(): p for p in paths}
         if len(kept) > MANY_PATHS:  # paths that agree on the variables keep what else they agree on
             alike: dict[object, Path] = {}
@@ -166,6 +172,12 @@ class _Walker:
     def _statement(self, stmt: Stmt, paths: list[Path]) -> list[Path]:
         if not paths and not any(isinstance(n, Label) for n in walk(stmt)):
             return []
+        changed = self._aside(stmt)
+        if changed is not None:
+            for path in paths:
+                for name in changed:
+                    self.owner.changed(name, path)
+            return paths
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise TooMany
@@ -218,6 +230,63 @@ class _Walker:
                 return self._preprocessor(stmt, paths)
         return paths
 
+    def _aside(self, stmt: Stmt, in_loop: bool = False) -> tuple[str, ...] | None:
+        """What the statement changes, when it is one that nobody who follows the variables needs to look into: it names
+        none of them, calls nothing of CUDA, and is always left at its end (`in_loop`: or at that of a loop that is
+        one as well). None for others: also for a flag that is set, which tells later which way was taken."""
+        key = (id(stmt), in_loop)
+        if key not in self._asides:
+            changed: dict[str, None] = {}
+            self._asides[key] = tuple(changed) if self._is_aside(stmt, in_loop, changed) else None
+        return self._asides[key]
+
+    def _is_aside(self, stmt: Stmt, in_loop: bool, changed: dict[str, None]) -> bool:
+        parts: tuple[Stmt | None, ...] = ()
+        exprs: tuple[Expr | None, ...] = ()
+        match stmt:
+            case Evaluate(expr=expr):
+                exprs = (expr,)
+            case Declare(name=name, init=init):
+                if self.owner.follows(name) or name in self.owner.flags:
+                    return False
+                changed[name] = None
+                exprs = (init,)
+            case Block(body=body):
+                parts = body
+            case If():
+                parts, exprs = (stmt.init, stmt.then, stmt.otherwise), (stmt.condition,)
+            case Loop(form=form, condition=condition):
+                if form != "range" and (condition is None or isinstance(condition, Const)):
+                    return False
+                parts, exprs = (stmt.init, stmt.target, stmt.body), (stmt.iterable, condition, stmt.step)
+                in_loop = True
+            case Break() | Continue():
+                return in_loop
+            case _:
+                return False
+        for part in parts:
+            inside = self._aside(part, in_loop) if part is not None else ()
+            if inside is None:
+                return False
+            changed.update(dict.fromkeys(inside))
+        return all(self._harmless(node, changed) for expr in exprs if expr is not None for node in walk(expr))
+
+    def _harmless(self, node: Expr | Stmt, changed: dict[str, None]) -> bool:
+        match node:
+            case Name(name=name):
+                return not self.owner.follows(name)
+            case Assign(target=target):
+                given = slot(target)
+                if given in self.owner.flags:
+                    return False
+                if given is not None:
+                    changed[given] = None
+            case Call():
+                return not self.owner.handing.never_returns(node)
+            case Api() | Launch() | Lambda():
+                return False
+        return True
+
     def _declare(self, stmt: Declare, path: Path) -> bool:
         name = stmt.name
         if self._declared:
@@ -242,13 +311,21 @@ class _Walker:
             some, others = self.owner.branch(stmt.condition, path, leaves)
             yes, no = yes + some, no + others
         self._around.append(stmt.span)
-        about = any(isinstance(n, Api) or is_success(n) or slot(n) in statuses for n in walk(stmt.condition))
+        about = self._asks_status(stmt.condition, statuses)
         self._about_status += about
         after = self._statement(stmt.then, yes)
         after += no if stmt.otherwise is None else self._statement(stmt.otherwise, no)
         self._about_status -= about
         self._around.pop()
         return self._merged(after)
+
+    def _asks_status(self, condition: Expr, statuses: set[str]) -> bool:
+        known = self._named.get(id(condition))
+        if known is None:
+            nodes = list(walk(condition))
+            sure = any(isinstance(n, Api) or is_success(n) for n in nodes)
+            known = self._named[id(condition)] = (sure, frozenset(name for n in nodes if (name := slot(n)) is not None))
+        return known[0] or not known[1].isdisjoint(statuses)
 
     def _loop(self, stmt: Loop, paths: list[Path]) -> list[Path]:
         if stmt.init is not None:
