@@ -76,7 +76,7 @@ class Executor(GlobalObjects):
             what = f"analysis stopped early: {stop if isinstance(stop, OutOfEffort) else 'nesting too deep'}"
             if idle and not self.ops and isinstance(stop, OutOfEffort):
                 what = "no device work is reached from here: not followed further"
-            self.cuts.append(Cut(Site(entry, function.path, function.name_span), what))
+            self.cuts[Cut(Site(entry, function.path, function.name_span), what)] = None
         return self.timeline(entry)
 
 

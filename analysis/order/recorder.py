@@ -76,6 +76,7 @@ class LoopFrame:
     entered: set[tuple[Condition, ...]] = field(default_factory=set)  # conditions under which the body was entered
     element: bool = False  # no loop of the program: one element of an array of objects is constructed
     number: int = -1  # of the indexes of this loop and those around it; see `Recorder.local_object`
+    indexes: tuple[Poly, ...] | None = None  # those, once somebody asked
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ class Recorder:
         self.loop_stack: list[LoopFrame] = []
         self.decided: list[Condition] = []  # branches inside loops that this round is known to take
         self.frames: list[Frame] = []
-        self.cuts: list[Cut] = []
+        self.cuts: dict[Cut, None] = {}
         self.faults: list[Fault] = []
         self.external = False  # the wait that is written down now takes an external event into the graph
         self.queries: dict[Site, int] = {}  # the latest query written at a place
@@ -201,7 +202,12 @@ class Recorder:
         return f"{prefix}.{self._fresh}"
 
     def instance(self) -> tuple[Poly, ...]:
-        return tuple(f.index for f in self.loop_stack)
+        if not self.loop_stack:
+            return ()
+        inner = self.loop_stack[-1]
+        if inner.indexes is None:
+            inner.indexes = tuple([f.index for f in self.loop_stack])
+        return inner.indexes
 
     def identity(self, kind: str, span: Span, extra: str = "") -> Identity:
         frame = self.frame
@@ -211,9 +217,7 @@ class Recorder:
         return Identity(kind, frame.function.path, frame.function.uid, span[0], span[1], calls, self.instance(), extra)
 
     def cut(self, span: Span, what: str) -> None:
-        cut = Cut(self.site(span), what)
-        if cut not in self.cuts:
-            self.cuts.append(cut)
+        self.cuts[Cut(self.site(span), what)] = None
 
     # --------------------------------------------------------------------------------------------------------- objects
 
@@ -412,7 +416,7 @@ class Recorder:
         key = (kind, api, site.function, span, frame.calls)
         node = self._nodes.setdefault(key, len(self._nodes))
         loop = self.innermost_loop
-        iteration = tuple(f.iteration for f in self.loop_stack if not f.element)
+        iteration = tuple([f.iteration for f in self.loop_stack if not f.element])
         conditions: tuple[Condition, ...] = state.conditions
         self.ops.append(
             Op(

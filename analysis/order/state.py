@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import compress
 from operator import is_not
@@ -222,9 +222,9 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
         x, y = a.memory[obj], b.memory.get(obj)
         if y is None:
             continue
-        for path in x.keys() & y.keys():
-            one, other = x[path], y[path]
-            if one == other:
+        for path, one in x.items():
+            other = y.get(path)
+            if other is None or one is other or one == other:
                 continue
             if is_handle(one):
                 if is_handle(other):
@@ -248,12 +248,13 @@ def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> 
 def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) -> State:
     """One state for two groups of paths, which are gone then. What differs becomes unknown, except that a handle wins over
     nothing."""
-    doubtful = a.doubtful | b.doubtful | _held_by_some(a, b)
-    released = _released(a, b, doubtful) if a.released or b.released else {}
     memory = a.memory
-    for obj in _apart(b.memory, memory):
+    apart = _apart(b.memory, memory)
+    doubtful = a.doubtful | b.doubtful | _held_by_some(a, b, apart)
+    released = _released(a, b, doubtful) if a.released or b.released else {}
+    for obj in apart:
         x, y = memory.get(obj), b.memory[obj]
-        memory[obj] = y if x is None else {path: _merged(x.get(path), y.get(path), fresh) for path in {**x, **y}}
+        memory[obj] = y if x is None else _merged_below(x, y, fresh)
     facts = a.facts if a.facts == b.facts else {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
     common = 0
     for p, q in zip(a.conditions, b.conditions, strict=False):
@@ -288,9 +289,11 @@ def _common_families(a: Families, b: Families) -> Families:
     return {number: found for number, found in common.items() if found}
 
 
-def _released(a: State, b: State, doubtful: Container[Key]) -> dict[Key, tuple[Released, Place | None]]:
+def _released(a: State, b: State, doubtful: frozenset[Key]) -> dict[Key, tuple[Released, Place | None]]:
     """What is released on both paths, and on one of them when what names it was left as it is: a pointer that was reset
     there is not the one that the other path still holds."""
+    if a.released == b.released and doubtful.isdisjoint(a.released):
+        return a.released
     out: dict[Key, tuple[Released, Place | None]] = {}
     for x, y in ((a, b), (b, a)):
         apart: list[int] | None = None
@@ -313,16 +316,17 @@ def _only_named(key: Key, here: dict[Path, Value], there: dict[Path, Value]) -> 
     return any(key_of_resource(v) == key and key_of_resource(there.get(p)) != key for p, v in here.items())
 
 
-def _held_by_some(a: State, b: State) -> set[Key]:
+def _held_by_some(a: State, b: State, apart: list[int]) -> set[Key]:
     """What a place names on some paths only: whoever finds it there afterwards may be on the others."""
     found: set[Key | None] = set()
-    for obj in _apart(a.memory, b.memory):
-        x, y = a.memory[obj], b.memory.get(obj)
-        if y is None:
+    for obj in apart:
+        x, y = a.memory.get(obj), b.memory[obj]
+        if x is None:
             continue
-        for path in x.keys() & y.keys():
-            if x[path] != y[path]:
-                one, other = key_of_resource(x[path]), key_of_resource(y[path])
+        for path, mine in x.items():
+            theirs = y.get(path)
+            if theirs is not None and mine is not theirs and mine != theirs:
+                one, other = key_of_resource(mine), key_of_resource(theirs)
                 if one != other:
                     found |= {one, other}
     return {key for key in found if key is not None}
@@ -345,11 +349,25 @@ def merged_number(a: Poly, b: Poly, name: str) -> Poly:
     return symbol(f"-{name}" if negative else name)
 
 
-def _merged(x: Value | None, y: Value | None, fresh: Callable[[], str]) -> Value:
-    if x == y or y is None:
-        return x  # type: ignore[return-value]  # at least one side exists
-    if x is None:
-        return y
+def _merged_below(a: dict[Path, Value], b: dict[Path, Value], fresh: Callable[[], str]) -> dict[Path, Value]:
+    """What an object holds on either of two groups of paths. Most of a large one is the same: it is copied as a whole."""
+    out = dict(a)
+    common = 0
+    for path, mine in a.items():
+        theirs = b.get(path)
+        if theirs is not None:
+            common += 1
+            if mine is not theirs:
+                out[path] = _merged(mine, theirs, fresh)
+    if common < len(b):
+        for path, theirs in b.items():
+            out.setdefault(path, theirs)
+    return out
+
+
+def _merged(x: Value, y: Value, fresh: Callable[[], str]) -> Value:
+    if x == y:
+        return x
     if solid(x) != solid(y):
         return x if solid(x) else y
     if isinstance(x, Pointer) and isinstance(y, Pointer) and x.place == y.place:

@@ -66,6 +66,8 @@ class DeviceVectors(Cub):
         return super().container(state, place, type, count)
 
     def touch(self, state: State, place: Place, mode: Mode, span: Span) -> None:
+        if self.never_seen(place.object):
+            return
         if place.path and place.object in self.containers and self._on_device(place.object):
             if mode is Mode.READ:
                 self._moves(state, _COPIES, span, reads=place.object)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from stitchcuda.analysis.order.arithmetic import NULL
 from stitchcuda.analysis.order.cuda.captures import Captures
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
-from stitchcuda.analysis.order.host.places import ANYWHERE, HOST_VISIBLE
+from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
@@ -46,6 +46,7 @@ TELLS = frozenset(
 # They return once the other side has told them; those of the second row may also give up.
 AWAITS = frozenset({"wait", "get", "acquire", "arrive_and_wait", "sem_wait", "pthread_cond_wait"})
 ASKS = frozenset({"load", "test", "wait_for", "wait_until", "try_acquire", "try_acquire_for", "try_wait", "valid"})
+_PLAIN = Memory.PAGEABLE.value
 # CUDA's functions that only name things: calling them is harmless everywhere.
 TEXTS = ("GetErrorString", "GetErrorName", "GetLastError", "PeekAtLastError", "CreateChannelDesc")
 
@@ -133,13 +134,16 @@ class HostFunctions(Captures):
             return obj.memory != Memory.DEVICE.value and (obj.id < self.inside.first_own or obj.origin == "global")
         return super().visible_to_device(state, obj)
 
+    def never_seen(self, object_id: int) -> bool:
+        """Nothing on the device and no host function has anything to do with what nearly every variable is."""
+        obj = self.objects[object_id]
+        return obj.buffer is None and obj.memory == _PLAIN and self.inside is None and object_id not in self._shared
+
     def touch(self, state: State, place: Place, mode: Mode, span: Span) -> None:
         body = self.inside
         if body is None:
             if place.object not in self._shared:
-                obj = self.objects[place.object]
-                if obj.buffer is not None or obj.memory in HOST_VISIBLE:  # else nothing on the device can see it
-                    super().touch(state, place, mode, span)
+                super().touch(state, place, mode, span)
             else:
                 flag = self.synchronised(place)
                 self._see_spot(state, _spot(place), flag or self._is_flag(place))

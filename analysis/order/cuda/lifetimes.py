@@ -124,9 +124,10 @@ class Lifetimes(Recorder):
         running = {frame.id for frame in self.loop_stack}
         for other, loop, released in state.families.get(self._family_number(key, mine), ()):
             theirs = self._identity_of(other) if loop not in running else None
-            if theirs is not None and len(theirs.instance) == len(mine.instance):
-                if sum(a != b for a, b in zip(theirs.instance, mine.instance, strict=True)) <= 1:
-                    return replace(released, sure=False), None
+            if theirs is None or len(theirs.instance) != len(mine.instance):
+                continue
+            if sum(a != b for a, b in zip(theirs.instance, mine.instance, strict=True)) <= 1:
+                return replace(released, sure=False), None
         return None
 
     def revive(self, state: State, key: Key) -> None:

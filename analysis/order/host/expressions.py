@@ -59,10 +59,6 @@ class Expressions(Places):
     def call(self, expr: ir.Call, state: State) -> Value:
         raise NotImplementedError
 
-    def expanded(self, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
-        """With parameter packs written out."""
-        raise NotImplementedError
-
     def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
         raise NotImplementedError
 
@@ -87,14 +83,14 @@ class Expressions(Places):
     def _evaluators(self) -> dict[type, Callable[[Any, State], Value]]:
         """What evaluates each kind of expression."""
         return {
-            ir.Const: lambda e, s: self._constant(e.value),
+            ir.Const: self._constant,
             ir.Name: self._name,
             ir.Member: self._read,
             ir.Index: self._read,
             ir.Deref: self._read,
             ir.AddressOf: lambda e, s: self._address(e.operand, s),
             ir.Unary: lambda e, s: self._unary(e.op, self.evaluate(e.operand, s)),
-            ir.Binary: lambda e, s: self._binary(e.op, e.left, e.right, s),
+            ir.Binary: self._binary,
             ir.Conditional: lambda e, s: self._conditional(e.condition, e.then, e.otherwise, s),
             ir.Assign: self.assign,
             ir.Call: self.call,
@@ -144,7 +140,7 @@ class Expressions(Places):
         return values[0] if len(values) == 1 else Unknown(self.fresh("list"))
 
     def _opaque(self, expr: ir.Opaque, state: State) -> Value:
-        for part in self.expanded(expr.children) if expr.what == "fold" else expr.children:
+        for part in expr.children:
             self.evaluate(part, state)
         if expr.what in LOST:  # a call may have been lost with it
             self.machine.may_have_waited(state.order)
@@ -172,7 +168,8 @@ class Expressions(Places):
                 found = [self.locate(expr, state)]
         return [p for p in found if p is not None]
 
-    def _constant(self, value: float | str | bool | None) -> Value:
+    def _constant(self, expr: ir.Const, state: State) -> Value:
+        value = expr.value
         if value is None:
             return NULL
         if isinstance(value, bool):
@@ -200,7 +197,8 @@ class Expressions(Places):
             return Num(number(~value.value.constant))
         return Unknown(short(f"{op}{key_of(value)}"))
 
-    def _binary(self, op: str, left: Expr, right: Expr, state: State) -> Value:
+    def _binary(self, expr: ir.Binary, state: State) -> Value:
+        op, left, right = expr.op, expr.left, expr.right
         if op in ("&&", "||", "and", "or"):
             op = {"and": "&&", "or": "||"}.get(op, op)
             first = self.evaluate(left, state)

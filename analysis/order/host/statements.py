@@ -192,7 +192,9 @@ class Statements(Calls):
                 return self._bound(stmt, init, found)
         if init is None:
             place = self.new_local(stmt.name, stmt.type, stmt.span, state)
-            if self.owns_objects(stmt.type) is None or self.frame.function.language != "python":  # where names begin empty
+            if (
+                self.owns_objects(stmt.type) is None or self.frame.function.language != "python"
+            ):  # where names begin empty
                 self.construct(place, stmt.type, (), state, stmt.span)
             return [state]
         if isinstance(init, ir.Construct):
@@ -418,10 +420,18 @@ class Statements(Calls):
                 if isinstance(node, ir.If | ir.Loop | ir.Conditional) and node.condition is not None:
                     for test in _tests(node.condition):
                         counts[test] = counts.get(test, 0) + 1
-        return any(counts.get(test, 0) > 1 for test in _tests(condition))
+        tests = self._tests_of.get(id(condition))
+        if tests is None:
+            tests = self._tests_of[id(condition)] = _tests(condition)
+        return any(counts.get(test, 0) > 1 for test in tests)
 
     @cached_property
     def _tested(self) -> dict[str, dict[str, int]]:
+        return {}
+
+    @cached_property
+    def _tests_of(self) -> dict[int, set[str]]:
+        """By the `id` of conditions in the program, which stays."""
         return {}
 
     def _switch(self, stmt: ir.Switch, states: list[State]) -> list[State]:
