@@ -114,7 +114,7 @@ def _stabbed(traces: KernelTraces, trace: KernelTrace, left: list[Conflict]) -> 
     while left:
         first = left[0]
         same = [c for c in left if c.earlier.at < first.later.at <= c.later.at]
-        left = [c for c in left if c not in same]
+        left = [c for c in left if not c.earlier.at < first.later.at <= c.later.at]
         yield Gap(first, tuple(c for c in same if c is not first), _level(traces, trace, first))
 
 

@@ -59,6 +59,10 @@ class Expressions(Places):
     def call(self, expr: ir.Call, state: State) -> Value:
         raise NotImplementedError
 
+    def expanded(self, args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """With parameter packs written out."""
+        raise NotImplementedError
+
     def construct(self, place: Place, type: TypeRef, args: tuple[Expr, ...], state: State, span: Span) -> None:
         raise NotImplementedError
 
@@ -140,7 +144,7 @@ class Expressions(Places):
         return values[0] if len(values) == 1 else Unknown(self.fresh("list"))
 
     def _opaque(self, expr: ir.Opaque, state: State) -> Value:
-        for part in expr.children:
+        for part in self.expanded(expr.children) if expr.what == "fold" else expr.children:
             self.evaluate(part, state)
         if expr.what in LOST:  # a call may have been lost with it
             self.machine.may_have_waited(state.order)

@@ -374,7 +374,8 @@ class Loops(Lengths):
     def _constant_of(self, expr: Expr, state: State) -> int | None:
         if isinstance(expr, ir.Name) and expr.name.isdigit():
             return int(expr.name)
-        if any(isinstance(n, ir.Call | ir.Api | ir.Assign | ir.Launch | ir.New) for n in ir.walk(expr)):
+        called = [n for n in ir.walk(expr) if isinstance(n, ir.Call | ir.Api | ir.Assign | ir.Launch | ir.New)]
+        if not all(isinstance(n, ir.Call) and _asks_length(n) for n in called):
             return None
         value = self.evaluate(expr, state.copy())
         return value.value.constant if isinstance(value, Num) else None
@@ -533,3 +534,9 @@ class Loops(Lengths):
             if differing and all(d == index for d in differing):
                 out.append(other.id)
         return out
+
+
+def _asks_length(call: ir.Call) -> bool:
+    """`items.size()` of a variable or member."""
+    callee = call.callee
+    return isinstance(callee, ir.Member) and callee.name == "size" and isinstance(callee.base, ir.Name | ir.Member)

@@ -42,7 +42,7 @@ class Summaries(Elements):
         if size is None:
             assert function.body is not None
             passes = function.returns.pointer > 0 or any(self._fills(p.type) for p in function.params)
-            passes = passes or self._keeps(function)
+            passes = passes or self._keeps(function) or self._looks_behind(function)
             loop_weight = 1 if passes else SMALL_BODY
             size = 0
             for node in ir.walk(function.body):
@@ -56,16 +56,30 @@ class Summaries(Elements):
 
     def _keeps(self, function: Function) -> bool:
         """Whether it puts pointers into globals or into fields of its object."""
-        owner = self.names.record(TypeRef(function.record)) if function.record else None
+        assert function.body is not None
+        return any(
+            isinstance(node, ir.Assign)
+            and not node.op
+            and isinstance(node.target, ir.Name | ir.Member)
+            and self._kept_pointer(function, plain(node.target.name))
+            for node in ir.walk(function.body)
+        )
+
+    def _looks_behind(self, function: Function) -> bool:
+        """Whether it uses elements of arrays that fields of its object point to, or globals."""
         assert function.body is not None
         for node in ir.walk(function.body):
-            if isinstance(node, ir.Assign) and not node.op and isinstance(node.target, ir.Name | ir.Member):
-                name = plain(node.target.name)
-                field = self.names.field_type(owner, name) if owner is not None else None
-                declared = [field] if field is not None else [d.type for _, d in self.names.globals.get(name, ())]
-                if any(type.pointer for type in declared):
-                    return True
+            base = node.base if isinstance(node, ir.Index) else None
+            if isinstance(base, ir.Name | ir.Member) and self._kept_pointer(function, plain(base.name)):
+                return True
         return False
+
+    def _kept_pointer(self, function: Function, name: str) -> bool:
+        """A pointer by this name is a field of the function's class, or a global."""
+        owner = self.names.record(TypeRef(function.record)) if function.record else None
+        field = self.names.field_type(owner, name) if owner is not None else None
+        declared = [field] if field is not None else [d.type for _, d in self.names.globals.get(name, ())]
+        return any(type.pointer for type in declared)
 
     def _fills(self, type: TypeRef) -> bool:
         """Whether a parameter of this type can take out a pointer: `float**`, `float*&`, a record by reference."""
