@@ -5,14 +5,23 @@ from __future__ import annotations
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.cuda.thrust import Thrust
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ONE, symbol
+from stitchcuda.analysis.order.symbolic import ONE, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
-from stitchcuda.analysis.order.values import Handle, Num, Unknown, Value
+from stitchcuda.analysis.order.values import Handle, Num, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.program.link import CUB
 
 _SIZE = 1  # the argument that gets, or has, the size of the temporary memory
+_IN_OUT = ((Mode.READ,), (Mode.WRITE,))
+# What algorithms do to the arguments behind that, where they work from one array to another.
+_ROLES: dict[str, tuple[tuple[Mode, ...], ...]] = {
+    "DeviceScan::ExclusiveSum": _IN_OUT, "DeviceScan::InclusiveSum": _IN_OUT, "DeviceScan::ExclusiveScan": _IN_OUT,
+    "DeviceScan::InclusiveScan": _IN_OUT, "DeviceReduce::Sum": _IN_OUT, "DeviceReduce::Min": _IN_OUT,
+    "DeviceReduce::Max": _IN_OUT, "DeviceReduce::Reduce": _IN_OUT, "DeviceRadixSort::SortKeys": _IN_OUT,
+    "DeviceRadixSort::SortKeysDescending": _IN_OUT, "DeviceRadixSort::SortPairs": _IN_OUT * 2,
+    "DeviceRadixSort::SortPairsDescending": _IN_OUT * 2,
+}  # fmt: skip
 
 
 class Cub(Thrust):
@@ -26,13 +35,22 @@ class Cub(Thrust):
         if not (isinstance(temporary, Num) and temporary.value.constant == 0):  # else it only asks for the size
             stream = self.default_stream(state)
             accesses: list[Access] = []
+            roles = _ROLES.get("::".join(name.split("<")[0].split("::")[-2:]), ())
+            given = values[_SIZE + 1 : _SIZE + 1 + len(roles)]
+            if len(given) < len(roles) or not all(isinstance(v, Pointer) for v in given):
+                roles = ()  # in place, or in two buffers that take turns
             for position, (value, arg) in enumerate(zip(values, expr.args, strict=True)):
                 if isinstance(value, Handle):
                     stream = self.stream_of(arg, state)
                 if position == _SIZE:
                     continue
+                role = roles[position - _SIZE - 1] if _SIZE < position <= _SIZE + len(roles) else None
+                if role is not None and isinstance(value, Pointer) and self._may_be_device(value):
+                    buffer = self.buffer_of(value.place.object)
+                    accesses += [Access(buffer, mode, _from(value), Certainty.MUST) for mode in role]
+                    continue
                 for pointer in self.pointers_in(value, state):
-                    if self.objects[pointer.place.object].memory == Memory.PAGEABLE.value:
+                    if not self._may_be_device(pointer):
                         continue
                     where = Range(member=member_path(pointer.place))
                     buffer = self.buffer_of(pointer.place.object)
@@ -45,3 +63,14 @@ class Cub(Thrust):
             if place is not None:
                 self.store_value(state, place, Num(ONE + symbol(self.fresh("bytes"))))  # never none at all
         return Unknown(self.fresh("status"))
+
+    def _may_be_device(self, pointer: Pointer) -> bool:
+        return self.objects[pointer.place.object].memory != Memory.PAGEABLE.value
+
+
+def _from(pointer: Pointer) -> Range:
+    """Some of what a pointer leads to, from there on."""
+    member = member_path(pointer.place)
+    if member or pointer.index is None or pointer.element is None:
+        return Range(member=member)
+    return Range(pointer.index * number(pointer.element))

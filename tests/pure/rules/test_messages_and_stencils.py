@@ -98,6 +98,24 @@ float f(cudaStream_t s) {
     cudaStreamSynchronize(s); //+
     return b[17];
 }"""),
+    "counts that cub adds up": ("stream-race-raw", """
+__global__ void tally(const int* k, int* bins, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[k[i]], 1);
+}
+void f(const int* k, int n, void* temp, size_t bytes) {
+    cudaStream_t a, b;
+    cudaEvent_t e;
+    int *bins, *sums;
+    cudaStreamCreateWithFlags(&a, NB); cudaStreamCreateWithFlags(&b, NB); cudaEventCreate(&e);
+    cudaMalloc(&bins, 4096); cudaMalloc(&sums, 4096);
+    tally<<<n / 256, 256, 0, a>>>(k, bins, n);
+    cudaEventRecord(e, a);
+    cudaStreamWaitEvent(b, e, 0); //+
+    cub::DeviceScan::ExclusiveSum(temp, bytes, bins, sums, 1024, b);
+    cudaDeviceSynchronize();
+    cudaFree(bins); cudaFree(sums);
+}"""),
     "buffers that a constructor puts into a list": ("stream-race-raw", """
 struct Part { float* g; cudaEvent_t done; };
 struct Parts {
