@@ -389,7 +389,7 @@ class Construction(Deleters):
         type = self.type_of(place)
         base = self._base_named(this, member) if type is None else None
         if base is not None:
-            args = (initial,)
+            args: tuple[ir.Expr, ...] = (initial,)
             if isinstance(initial, ir.Construct | ir.InitList):
                 args = initial.args if isinstance(initial, ir.Construct) else initial.items
             self.construct(this, base, args, state, initial.span)
