@@ -18,9 +18,9 @@ from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
 from stitchcuda.server import child_command, lifetime, sources
 from stitchcuda.server.collecting import collect_in_pauses
-from stitchcuda.server.convert import View
+from stitchcuda.server.convert import View, from_position
 from stitchcuda.server.documents import Documents, path_of
-from stitchcuda.server.engine.analyses import COMMAND, Analyses
+from stitchcuda.server.engine.analyses import COMMAND, Analyses, EngineUnavailable
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.features import (
     code_action,
@@ -137,6 +137,22 @@ class StitchServer(LanguageServer):
                 pass  # the one of an older text, carried to this one, is better than none
         document = self.documents.get(uri)
         return self._view(document, self.analyses.outline(document)) if document is not None else None
+
+    async def outline_at(self, uri: str, position: t.Position) -> View | None:
+        """The launches and functions around a position. Those of an older text are there at once; where there are none yet, what the
+        position asks for is looked at ahead of the rest."""
+        document = self.documents.get(uri)
+        if document is not None and self.is_relevant(document) and self.analyses.outline(document) is None:
+            at = from_position(document, position, self.documents.encoding)
+            try:
+                async with asyncio.timeout(_OUTLINE_SECONDS):
+                    found = await self.analyses.outline_at(document, at)
+            except (TimeoutError, EngineUnavailable):
+                return None
+            document = self.documents.get(uri)
+            if found is not None and document is not None:
+                return self._view(document, found)
+        return await self.outline(uri, seconds=0.0)
 
     def known_outline(self, document: Document) -> View | None:
         """The same without waiting: the newest one that there is."""

@@ -33,6 +33,8 @@ from stitchcuda.server.engine.messages import (
     Indexing,
     OpenText,
     Outline,
+    OutlineAnswer,
+    OutlineAt,
     Partly,
     Request,
     Result,
@@ -303,7 +305,7 @@ class Analyses:
                 log.error("the analysis failed: %s", reason)
                 self._running.pop(path, None)
                 self._failures[path] = (revision, reason)
-            case GraphAnswer(id=number) | FixAnswer(id=number):
+            case GraphAnswer(id=number) | FixAnswer(id=number) | OutlineAnswer(id=number):
                 answer = self._answers.pop(number, None)
                 if answer is not None and not answer.done():
                     answer.set_result(message)
@@ -387,6 +389,14 @@ class Analyses:
         """The newest launches and functions of a document, with the revision they hold for."""
         return self._outlines.get(document.path) if self._documents.is_of_its_file(document) else None
 
+    async def outline_at(self, document: Document, at: int) -> tuple[int, FileFacts] | None:
+        """What is known around a byte of a document's text as soon as that is analysed; None when it is not going to be."""
+        path, revision = document.path, document.revision
+        if path in self._timers:
+            self.request(path, 0)
+        got: OutlineAnswer = await self._answer(lambda number: OutlineAt(number, path, revision, at))
+        return (revision, got.facts) if got.facts is not None else None
+
     async def graph_text(self, path: str, function: str, form: str, trace: str = "") -> str:
         document = self._documents.at(path)
         if document is not None and not self.is_current(document):
@@ -403,7 +413,7 @@ class Analyses:
         got: FixAnswer = await self._answer(lambda number: FixAll(number, path, settings))
         return got
 
-    async def _answer(self, request: Callable[[int], GraphText | FixAll]) -> Any:
+    async def _answer(self, request: Callable[[int], GraphText | FixAll | OutlineAt]) -> Any:
         if self._unusable:
             raise EngineUnavailable("the analysis process does not start")
         number = next(self._numbers)

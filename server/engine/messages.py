@@ -143,6 +143,26 @@ class GraphAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class OutlineAt:
+    """Ask for the part of the `Outline` that is about the function around a byte of an open file's text: all of it takes long for a long
+    file, and is left alone for every edit."""
+
+    id: int
+    path: str
+    revision: int
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class OutlineAnswer:
+    """None: the text of that revision was not analysed, or no function is there."""
+
+    id: int
+    facts: FileFacts | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class FixAll:
     """Ask for all safe fixes of an open file that the settings let through, each proved by a new analysis."""
 
@@ -161,8 +181,8 @@ class FixAnswer:
     error: str = ""
 
 
-Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText | FixAll
-Reply: TypeAlias = Begun | Result | Partly | Outline | Indexing | Failed | GraphAnswer | FixAnswer
+Request: TypeAlias = Texts | Workspace | DiskChanged | Check | StopIndexing | GraphText | FixAll | OutlineAt
+Reply: TypeAlias = Begun | Result | Partly | Outline | Indexing | Failed | GraphAnswer | FixAnswer | OutlineAnswer
 
 
 def pack(message: Request | Reply) -> bytes:

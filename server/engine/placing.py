@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import Any, TypeVar
 
 from stitchcuda.analysis.findings.finding import Finding
@@ -48,6 +49,7 @@ _STAGE_WORDS = {
     ApiKind.LIBRARY_CALL: "library call",
 }
 _AFTER_LIMIT = 6
+_LEADING_LIMIT = 8  # entries
 
 
 def place_findings(analysis: Any, paths: Iterable[str], complete: bool = True) -> dict[str, FileFacts]:
@@ -104,6 +106,19 @@ def place_outline(
         )
         for path in wanted
     }
+
+
+def place_outline_at(
+    analysis: Any, path: str, at: int, text: bytes, read: Read, stop: Callable[[], bool] = lambda: False
+) -> FileFacts | None:
+    """The same for the function around a byte alone, as far as the first entries tell that lead to it; None where there is none."""
+    module = analysis.program.modules.get(path)
+    functions = [f for f in (*module.functions, module.entry) if f is not None] if module is not None else []
+    around = {f.uid for f in functions if f.base + f.span[0] <= at <= f.base + f.span[1]}
+    leading = tuple(islice((t for t in analysis.timelines if not around.isdisjoint(t.functions)), _LEADING_LIMIT))
+    if not leading:
+        return None
+    return place_outline(replace(analysis, timelines=leading), [path], {path: text}, read, stop)[path]
 
 
 def _while_wanted(facts: Iterable[Fact], stop: Callable[[], bool]) -> tuple[Fact, ...]:

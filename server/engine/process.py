@@ -37,6 +37,8 @@ from stitchcuda.server.engine.messages import (
     Indexing,
     OpenText,
     Outline,
+    OutlineAnswer,
+    OutlineAt,
     Partly,
     Reply,
     Request,
@@ -72,6 +74,7 @@ class Program:
     libraries: set[str] = field(default_factory=set)  # folders that were looked at for sources of headers
     analysis: Any = None
     was_complete: bool = False  # when it was analysed last
+    analysed: dict[str, int] = field(default_factory=dict)  # open files that `analysis` is about, with their revisions
     told: dict[str, FileFacts] = field(default_factory=dict)  # what was sent while it was analysed
     includes: dict[str, tuple[bytes, ...]] = field(default_factory=dict)  # of files whose includes were read
 
@@ -135,6 +138,8 @@ class AnalysisProcess:
                 self._graph(request)
             case FixAll():
                 self._fix_all(request)
+            case OutlineAt():
+                self._outline_at(request)
 
     # -------------------------------------------------------------------------------------------------------- programs
 
@@ -375,6 +380,7 @@ class AnalysisProcess:
         program.analysis = analysis
         program.was_complete = program.complete
         program.told = {}
+        program.analysed = {p: stamp[1] for p, stamp in program.loaded.items() if stamp[0] == -1}
         mine = [p for p in self._open if self._key(p) == program.key]
         revisions = {p: self._open[p].revision for p in mine}
         facts = place_findings(analysis, mine, program.complete)
@@ -413,6 +419,23 @@ class AnalysisProcess:
                 facts = {path: FileFacts(path) for path in same}
             del self._outlines[key]
             self._send(Outline(same, facts))
+
+    def _outline_at(self, request: OutlineAt) -> None:
+        from stitchcuda.server.engine.placing import Interrupted, place_outline_at
+
+        path, facts = request.path, None
+        try:
+            program = self._own(path)
+            opened = self._open.get(path)
+            same = opened is not None and opened.revision == request.revision
+            if opened is not None and same and program.analysed.get(path) == request.revision:
+                stop = self._inbox.is_waiting
+                facts = place_outline_at(program.analysis, path, request.at, opened.text, self._read, stop)
+            self._send(OutlineAnswer(request.id, facts))
+        except Interrupted:
+            self._send(OutlineAnswer(request.id))
+        except Exception as error:  # noqa: BLE001 - the user asked: the answer says that it failed
+            self._send(OutlineAnswer(request.id, error=where(error)))
 
     def _graph(self, request: GraphText) -> None:
         from stitchcuda.server.engine.graph_page import graph_of

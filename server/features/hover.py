@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
 _SUBSCRIPT = re.compile(r"\[[^\]]*\]")
-_SOON_SECONDS = 0.0
 _MOST_MEMBERS = 3  # of one name, in different records
 
 
 async def hover(ls: StitchServer, params: t.HoverParams) -> t.Hover | None:
     uri = params.text_document.uri
     # What is known of the text before the last keystrokes, carried over them, is there at once; the reader waits.
-    view = await ls.outline(uri, seconds=_SOON_SECONDS) if ls.settings_at(uri).hover else None
+    view = await ls.outline_at(uri, params.position) if ls.settings_at(uri).hover else None
     if view is None:
         return None
     at = from_position(view.document, params.position, view.encoding)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 
@@ -59,6 +60,10 @@ def test_a1_a_finding_comes_once_and_a3_goes_with_its_fix(tmp_path: Path) -> Non
         editor.wait_codes()
 
 
+def _is_known(editor: Neovim, digest: str) -> bool:
+    return digest in editor.texts().values()
+
+
 def test_a6_a_file_saved_with_other_line_ends_is_not_taken_for_unsaved(tmp_path: Path) -> None:
     with neovim(tmp_path) as editor:
         file = written(tmp_path, "race.cu")
@@ -67,7 +72,7 @@ def test_a6_a_file_saved_with_other_line_ends_is_not_taken_for_unsaved(tmp_path:
         for command in ("set fileformat=dos", "set fileformat=unix noendofline nofixendofline", "set endofline bomb"):
             editor.do(f"{command} | write")
             saved = sha256(file.read_bytes().removeprefix(b"\xef\xbb\xbf")).hexdigest()
-            editor.wait_until(lambda saved=saved: saved in editor.texts().values(), f"the saved text after {command}")
+            editor.wait_until(partial(_is_known, editor, saved), f"the saved text after {command}")
             editor.wait_codes("stream-race-raw")
         on_finding(editor)
         editor.take_action("quickfix", "Make stream `b` wait")
