@@ -476,13 +476,19 @@ Contradictions: TypeAlias = dict[tuple[int, int], bool]  # of guards, by what th
 def exclusive(a: Sequence[Guard], b: Sequence[Guard], known: Contradictions | None = None) -> bool:
     """No launch takes both paths. `known` is kept by who asks often, and as long as the guards are."""
     taken = {g.key: g.holds for g in a}
-    if any(taken.get(g.key, g.holds) != g.holds for g in b):
-        return True
+    bounds: list[Guard] = []
+    for guard in b:
+        if taken.get(guard.key, guard.holds) != guard.holds:
+            return True
+        if guard.margin is not None and guard.uniformity is Uniformity.BLOCK:
+            bounds.append(guard)
+    if not bounds:
+        return False
     for first in a:
         if first.margin is None or first.uniformity is not Uniformity.BLOCK:
             continue
-        for second in b:
-            if second is first or second.margin is None or second.uniformity is not Uniformity.BLOCK:
+        for second in bounds:
+            if second is first:
                 continue
             pair = (id(first), id(second))
             answer = known.get(pair) if known is not None else None

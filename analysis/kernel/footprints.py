@@ -224,7 +224,10 @@ class Table:
         if len(self.footprints) > _FEW:
             return crossing(footprint.owners, self._all())
         found: AbstractSet[Cell] = _NONE
+        first, last = footprint.first, footprint.first + footprint.pattern.last
         for other in self.footprints.values():
+            if other.first > last or other.first + other.pattern.last < first:
+                continue
             cells = footprint.crossing(other)
             if cells:
                 found = cells if not found else found | cells

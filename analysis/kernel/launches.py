@@ -168,6 +168,7 @@ class Constants:
         self._function = function
         self._locals: dict[str, list[ir.Declare]] = {}
         self._written: set[str] = set()
+        self._calls: list[ir.Call] = []
         self._depth = 0
         self._given: dict[str, int | None] = {}  # what callers pass
         self._params = {param.name: k for k, param in enumerate(function.params)}
@@ -179,6 +180,8 @@ class Constants:
                     self._written.update(_roots(node.target))
                 elif isinstance(node, ir.AddressOf):
                     self._written.update(_roots(node.operand))
+                elif isinstance(node, ir.Call):
+                    self._calls.append(node)
         self._changed = frozenset(self._written)
         self._written.update(self._params)
 
@@ -271,8 +274,8 @@ class Constants:
             if caller.body is None or self._hops > _HOPS:
                 return None
             inner = _constants_in(self._program, caller, self._hops + 1)
-            for node in ir.walk(caller.body):
-                if not isinstance(node, ir.Call) or _kernel_name(node.callee) != self._function.name:
+            for node in inner._calls:
+                if _kernel_name(node.callee) != self._function.name:
                     continue
                 position = self._params[name]
                 values.add(inner.integer(node.args[position]) if position < len(node.args) else None)

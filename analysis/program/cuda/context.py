@@ -126,7 +126,7 @@ class Context:
         return segments[index] if index >= 0 and at < segments[index].end else None
 
     def read(self, node: Node) -> str:
-        return str(self.text[node.start_byte : node.end_byte], "utf-8", "replace")
+        return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
     def expr(self, node: Node) -> Expr:
         tally = self.tally

@@ -230,13 +230,16 @@ class FunctionLowering:
 
     def names_digest(self, text: bytes) -> bytes:
         """What the names of a text that are macros, classes or functions of the file spelled like CUDA's mean."""
-        total = blake2b(digest_size=16)
-        for name in sorted(set(_WORD.findall(text))):
+        stamped: list[bytes] = []
+        for name in set(_WORD.findall(text)):
             stamp = self.stamps.get(name)
             if stamp is None:
                 stamp = self.stamps[name] = _stamp(name.decode(), self.environment)
             if stamp:
-                total.update(name + b"\0" + stamp + b"\0")
+                stamped.append(name + b"\0" + stamp + b"\0")
+        total = blake2b(digest_size=16)
+        for each in sorted(stamped):
+            total.update(each)
         return total.digest()
 
     def lower(self, item: FunctionItem, shell: Shell, digest: str) -> Lowered:
