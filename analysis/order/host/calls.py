@@ -73,9 +73,7 @@ class Calls(Methods):
                 return self.invoke(functions, self._own(functions[0]), expr, state, callee.template)
             if callee.template and not expr.args and traits.is_trait(callee.name):  # `std::is_same<T, float>()`
                 return [(state, self.trait(callee))]
-            named = self.names.resolve(TypeRef(callee.name))
-            owner = named is not None and (plain(named.name) in SMART_POINTERS or named.name.endswith("_iterator"))
-            if owner or self.names.record(named) is not None:  # `T(args)` that the frontend could not tell from a call
+            if self._is_class(callee.name):  # `T(args)` that the frontend could not tell from a call
                 return [(state, self.temporary(TypeRef(callee.name), expr.args, state, expr.span))]
             return self._library(callee.name, expr, state)
         inner: Expr = callee
@@ -86,6 +84,19 @@ class Calls(Methods):
             if all(isinstance(option, Code | Closure) for option in options_of(held)):
                 return self.call_value(held, expr, state)
         return self.call_value(self.evaluate(callee, state), expr, state)
+
+    def _is_class(self, name: str) -> bool:
+        """A class of the program, or one of the library whose objects are pointers."""
+        known = self._classes.get(name)
+        if known is None:
+            named = self.names.resolve(TypeRef(name))
+            owner = named is not None and (plain(named.name) in SMART_POINTERS or named.name.endswith("_iterator"))
+            known = self._classes[name] = owner or self.names.record(named) is not None
+        return known
+
+    @cached_property
+    def _classes(self) -> dict[str, bool]:
+        return {}
 
     def _own(self, function: Function) -> Place | None:
         """The object whose method `f()` means within a method: the same one."""

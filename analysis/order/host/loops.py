@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.cuda.queries import decisive_query
@@ -32,6 +33,10 @@ from stitchcuda.analysis.program.ir import Expr
 
 MAX_PERIOD = 4
 MAX_TABLE = 64  # iterations of a host loop that fills variables through a table of pointers
+
+
+# An operation or a call, and the names in each of its operands or arguments.
+Division: TypeAlias = tuple[ir.Binary | ir.Call | ir.Index, tuple[frozenset[str], ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,21 +360,40 @@ class Loops(Lengths):
         """The constants K of `name % K`, also in what the program's own functions do with a parameter that they are given
         for it. `types`: what the template parameters there stand for."""
         found = []
-        for node in ir.walk(body):
-            if isinstance(node, ir.Binary) and node.op in ("%", "&") and self._mentions(node.left, name):
+        for node, parts in self._divisions(body):
+            if not any(name in names for names in parts):
+                continue
+            if isinstance(node, ir.Binary):
                 given = types.get(node.right.name) if isinstance(node.right, ir.Name) else None
                 right = node.right if given is None else ir.Name(node.span, given.name)
                 value = self._constant_of(right, state)
                 if value is not None:
                     found.append(value + 1 if node.op == "&" else value)
-            elif depth < 3 and isinstance(node, ir.Call | ir.Index):
-                args = node.args if isinstance(node, ir.Call) else (node.index,)
-                if any(self._mentions(a, name) for a in args):
-                    for function, inner in self._callees(node, state):
-                        for param, arg in zip(function.params, args, strict=False):
-                            if function.body is not None and self._mentions(arg, name):
-                                found += self._moduli(function.body, param.name, inner, state, depth + 1)
+            elif depth < 3:
+                for function, inner in self._callees(node, state):
+                    for param, names in zip(function.params, parts, strict=False):
+                        if function.body is not None and name in names:
+                            found += self._moduli(function.body, param.name, inner, state, depth + 1)
         return found
+
+    def _divisions(self, body: ir.Stmt) -> list[Division]:
+        """The operations of a body that take something modulo something, and the calls that may."""
+        known = self._divisions_in.get(id(body))
+        if known is None:
+            known = self._divisions_in[id(body)] = []
+            for node in ir.walk(body):
+                if isinstance(node, ir.Binary) and node.op in ("%", "&"):
+                    known.append((node, (_names_in(node.left),)))
+                elif isinstance(node, ir.Index):
+                    known.append((node, (_names_in(node.index),)))
+                elif isinstance(node, ir.Call):
+                    known.append((node, tuple([_names_in(arg) for arg in node.args])))
+        return known
+
+    @cached_property
+    def _divisions_in(self) -> dict[int, list[Division]]:
+        """By the `id` of bodies of the program, which stay."""
+        return {}
 
     def _constant_of(self, expr: Expr, state: State) -> int | None:
         if isinstance(expr, ir.Name) and expr.name.isdigit():
@@ -392,10 +416,6 @@ class Loops(Lengths):
         place = self.locate(base, state.copy()) if isinstance(base, ir.Name) and function.template else None
         type = self.names.resolve(self.bound_type(self.type_of(place))) if place is not None else None
         return [(function, self.class_types(function, type))]
-
-    @staticmethod
-    def _mentions(expr: Expr, name: str) -> bool:
-        return any(isinstance(n, ir.Name) and n.name == name for n in ir.walk(expr))
 
     def _host_only(self, stmt: ir.Loop) -> bool:
         """Whether no device work can be reached from the loop."""
@@ -540,3 +560,7 @@ def _asks_length(call: ir.Call) -> bool:
     """`items.size()` of a variable or member."""
     callee = call.callee
     return isinstance(callee, ir.Member) and callee.name == "size" and isinstance(callee.base, ir.Name | ir.Member)
+
+
+def _names_in(expr: Expr) -> frozenset[str]:
+    return frozenset([n.name for n in ir.walk(expr) if isinstance(n, ir.Name)])
