@@ -55,6 +55,7 @@ class State:
     # A loop released all members of a family (by `Lifetimes._family_number`): one of them, the loop. Never changed in place.
     families: Families = field(default_factory=dict)
     doubtful: frozenset[Key] = frozenset()  # a place that names it held something else on some of these paths
+    divided: frozenset[Key] = frozenset()  # one place held it on some paths, and another one on others
     dead: bool = False  # the paths ended inside an expression (`exit()`)
     capture_mode: int | None = 0  # G3: what the thread is prohibited from during captures; None: not known
 
@@ -75,6 +76,7 @@ class State:
             dict(self.released),
             self.families,
             self.doubtful,
+            self.divided,
             self.dead,
             self.capture_mode,
         )
@@ -212,12 +214,9 @@ def is_handle(value: Value | None) -> bool:
 
 
 def differences(a: State, b: State) -> tuple[bool, bool]:
-    """(order differs, handle-valued memory differs) between two groups of paths. It differs, too, when a thing is held here
-    on some paths and there on others: merged, both would seem to hold it."""
+    """(order differs, handle-valued memory differs) between two groups of paths."""
     order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
     order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
-    here: set[Key | Instance] = set()  # what a place holds that holds something else on the other paths
-    there: set[Key | Instance] = set()
     for obj in _apart(a.memory, b.memory):
         x, y = a.memory[obj], b.memory.get(obj)
         if y is None:
@@ -226,18 +225,9 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
             other = y.get(path)
             if other is None or one is other or one == other:
                 continue
-            if is_handle(one):
-                if is_handle(other):
-                    return order, True
-                here.add(_named(one))
-            elif is_handle(other):
-                there.add(_named(other))
-    return order, not here.isdisjoint(there)
-
-
-def _named(value: Value) -> Key | Instance:
-    """What a pointer, handle or instance names."""
-    return value if isinstance(value, Instance) else key_of_resource(value)  # type: ignore[return-value]
+            if is_handle(one) and is_handle(other):
+                return order, True
+    return order, False
 
 
 def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> list[int]:
@@ -250,7 +240,8 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
     nothing."""
     memory = a.memory
     apart = _apart(b.memory, memory)
-    doubtful = a.doubtful | b.doubtful | _held_by_some(a, b, apart)
+    here, there = _held_by_some(a, b, apart)
+    doubtful = a.doubtful | b.doubtful | here | there
     released = _released(a, b, doubtful) if a.released or b.released else {}
     for obj in apart:
         x, y = memory.get(obj), b.memory[obj]
@@ -278,6 +269,7 @@ def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) ->
         released,
         _common_families(a.families, b.families),
         doubtful,
+        a.divided | b.divided | here & there,
         capture_mode=a.capture_mode if a.capture_mode == b.capture_mode else None,
     )
 
@@ -316,9 +308,10 @@ def _only_named(key: Key, here: dict[Path, Value], there: dict[Path, Value]) -> 
     return any(key_of_resource(v) == key and key_of_resource(there.get(p)) != key for p, v in here.items())
 
 
-def _held_by_some(a: State, b: State, apart: list[int]) -> set[Key]:
-    """What a place names on some paths only: whoever finds it there afterwards may be on the others."""
-    found: set[Key | None] = set()
+def _held_by_some(a: State, b: State, apart: list[int]) -> tuple[set[Key], set[Key]]:
+    """What a place names on the one paths only, and on the others only: who finds it there afterwards may be on the rest."""
+    here: set[Key | None] = set()
+    there: set[Key | None] = set()
     for obj in apart:
         x, y = a.memory.get(obj), b.memory[obj]
         if x is None:
@@ -328,8 +321,9 @@ def _held_by_some(a: State, b: State, apart: list[int]) -> set[Key]:
             if theirs is not None and mine is not theirs and mine != theirs:
                 one, other = key_of_resource(mine), key_of_resource(theirs)
                 if one != other:
-                    found |= {one, other}
-    return {key for key in found if key is not None}
+                    here.add(one)
+                    there.add(other)
+    return {key for key in here if key is not None}, {key for key in there if key is not None}
 
 
 def key_of_resource(value: Value | None) -> Key | None:
