@@ -154,7 +154,9 @@ def test_what_was_taken_out_of_a_map_is_not_held(gone: str) -> None:
 def test_whether_a_key_is_new_is_known_of_maps_that_began_empty(seen: str) -> None:
     """Where nobody else had the map, the key is new and what follows is not reached."""
     lines = f"{seen} if (m.emplace(3, a).second) return 0; cudaFree(d);"
-    text = "void restore(std::map<int, cudaStream_t>& m);\nvoid restore(std::map<int, cudaStream_t>* m);\n" + with_map(lines)
+    text = "void restore(std::map<int, cudaStream_t>& m);\nvoid restore(std::map<int, cudaStream_t>* m);\n" + with_map(
+        lines
+    )
     assert codes_in(text) >= {"use-after-free"} if seen else not codes_in(text) & {"use-after-free"}
 
 
