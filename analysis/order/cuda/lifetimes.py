@@ -79,7 +79,7 @@ class Lifetimes(Recorder):
         mine = self._owner()
         if again and owner is not None and mine is not None and self._root(owner) != self._root(mine):
             return  # two owners of which one may have been moved from: only a copy member by member is sure
-        certain = certain and key not in state.divided  # what is named here may be nothing, on the paths that released it
+        certain = certain and key not in state.divided  # what is named here may be nothing where it was released
         made = Stale(
             released, key[0], name, self.site(span), how, again, self.frame.calls, state.conditions, op, buffer, certain
         )
@@ -135,6 +135,7 @@ class Lifetimes(Recorder):
         """It was made anew."""
         state.released.pop(key, None)
         state.doubtful -= {key}
+        state.divided -= {key}
         mine = self._identity_of(key) if state.families else None
         family = self._family_number(key, mine) if mine is not None else -1
         if family in state.families:
