@@ -488,6 +488,8 @@ class Construction(Deleters):
         for declaration in reversed(record.fields):
             field = place.field(declaration.name)
             held = self.owns_objects(self.type_of(field) or declaration.type)
+            if held is None:
+                self._release_member(field, declaration, record, state, span)
             if held is None or field in self.moved or held is record:
                 continue
             if declaration.type.name in OPTIONALS and next(state.below(field), None) is None:
@@ -503,6 +505,21 @@ class Construction(Deleters):
             inherited = self.names.record(TypeRef(base))
             if inherited is not None and inherited is not record:
                 self.destroy_object(place, inherited, state, span)
+
+    def _release_member(
+        self, field: Place, declaration: ir.Declare, record: ir.Record, state: State, span: Span
+    ) -> None:
+        """A member that is a smart pointer with a deleter of the program's own."""
+        type = self.names.resolve(self.bound_type(self.type_of(field) or declaration.type))
+        if (
+            type is None
+            or plain(type.name) != "unique_ptr"
+            or len(type.args) < 2
+            or type.pointer
+            or field in self.moved
+        ):
+            return
+        self.run_deleter(field, type.args[1], state, span, declaration.name not in self._handed_on)
 
     def _converted(self, value: Value, type: TypeRef, span: Span, state: State) -> Value:
         """An object of a wrapper class given where a stream or event is wanted: its conversion operator is called."""
