@@ -395,7 +395,7 @@ class Inference:
                 alike = all(e == elements[0] for e in elements)
                 what = elements[0].what if all(e.what == elements[0].what for e in elements) else ""
                 return listed(elements[0] if alike else Kind(what))
-            case "list_comprehension":
+            case "list_comprehension" | "generator_expression":
                 body = node.child_by_field_name("body")
                 return listed(self.kind(body, scope) if body is not None else UNKNOWN)
             case "binary_operator" | "unary_operator" | "boolean_operator":

@@ -30,6 +30,8 @@ MEMORY = frozenset({"array", "pinned", "host"})
 Binder: TypeAlias = Callable[[Node, Kind], None]
 
 
+# what runs through a generator on the spot
+CONSUMERS = frozenset({"sum", "list", "tuple", "sorted", "max", "min", "any", "all", "set", "print"})
 _MIXED = "?"  # what a list holds when that differs, or is not known
 
 
@@ -135,6 +137,8 @@ def arguments_of(call: Node) -> tuple[list[Node], dict[str, Node]]:
     positional: list[Node] = []
     named: dict[str, Node] = {}
     listed = call.child_by_field_name("arguments")
+    if listed is not None and listed.type == "generator_expression" and called_name(call) in CONSUMERS:
+        return [listed], {}  # it is run as a loop, ahead of the statement
     for child in listed.named_children if listed is not None else ():
         if child.type == "keyword_argument":
             name, value = child.child_by_field_name("name"), child.child_by_field_name("value")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stitchcuda.analysis.program.cupy.expressions import UFUNCS
-from stitchcuda.analysis.program.cupy.kinds import arguments_of, called_name
+from stitchcuda.analysis.program.cupy.kinds import CONSUMERS, arguments_of, called_name
 from stitchcuda.analysis.program.cupy.lifetimes import Lifetimes
 from stitchcuda.analysis.program.cupy.lowering import STATIC, type_of
 from stitchcuda.analysis.program.ir import (
@@ -33,8 +33,6 @@ from stitchcuda.analysis.program.ir import (
 )
 from stitchcuda.analysis.syntax.python import text_of
 from tree_sitter import Node
-
-CONSUMERS = frozenset({"sum", "list", "tuple", "sorted", "max", "min", "any", "all", "set", "print"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +251,10 @@ class Statements(Lifetimes):
         """The comprehension is run where it stands, and is no list that a name gets (`_list`)."""
         outer = node.parent
         if outer is not None and outer.type == "assignment" and self.kind(node).what == "list":
+            left = outer.child_by_field_name("left")
+            named = left is not None and left.type in ("identifier", "attribute")
+            if named and node.type == "list_comprehension" and _fills_a_list(node):
+                return False
             return self.kind(node).detail in ("plain", "host")
         if node.type == "list_comprehension":
             return True
@@ -288,10 +290,9 @@ class Statements(Lifetimes):
         if right.type == "list":
             return [clear, *(push(c) for c in right.named_children if c.type != "comment")]
         value = right.child_by_field_name("body")
-        clauses = [c for c in right.named_children if c.type == "for_in_clause"]
-        if value is None or len(clauses) != 1 or any(c.type == "if_clause" for c in right.named_children):
+        if value is None or not _fills_a_list(right):
             return None
-        head, loop = self._loop_head(clauses[0])
+        head, loop = self._loop_head(next(c for c in right.named_children if c.type == "for_in_clause"))
         body = Block(self.span(value), (*head, push(value)), scope=False)
         return [clear, Loop(self.span(right), "range", body, target=loop[0], iterable=loop[1])]
 
@@ -459,3 +460,9 @@ class Statements(Lifetimes):
 def _is_main_guard(condition: Node) -> bool:
     words = text_of(condition).replace('"', "'").split()
     return words in (["__name__", "==", "'__main__'"], ["'__main__'", "==", "__name__"])
+
+
+def _fills_a_list(comprehension: Node) -> bool:
+    """`[f(x) for x in xs]`: an element for each round of one loop."""
+    clauses = [c.type for c in comprehension.named_children if c.type in ("for_in_clause", "if_clause")]
+    return clauses == ["for_in_clause"]
