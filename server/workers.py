@@ -147,7 +147,10 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
                 result = func(item)
             except Exception as error:  # noqa: BLE001 - one bad item must not end the batch
                 result = _Raised(where(error))
-            pipe.send(result)
+            try:
+                pipe.send(result)
+            except OSError:
+                return  # the parent was killed meanwhile
 
 
 @contextlib.contextmanager

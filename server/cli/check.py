@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from stitchcuda.server.check_files import CheckFiles
 from stitchcuda.server.cli import autofix, baseline, inputs, programs
 from stitchcuda.server.cli.changed import ChangedSince
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.report import github, json, sarif, text
@@ -149,12 +150,7 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
     problems: list[Problem] = []
     changed: set[str] = set()
     count = 0
-    outcomes: Iterable[_Outcome | Problem]
-    if fixing is None and len(plan.groups) >= _MANY:
-        outcomes = map_in_processes(check_program, plan.groups, cost=lambda group: group.size)
-    else:
-        outcomes = (_check_program(group, fixing) for group in plan.groups)
-    for outcome in outcomes:
+    for outcome in _outcomes(plan, fixing):
         if isinstance(outcome, Problem):
             problems.append(outcome)
             continue
@@ -169,6 +165,14 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
             del seen[key]
     ordered = sorted(seen.values(), key=lambda r: (r.place.path, r.place.line, r.place.column, r.code, r.message))
     return _Outcome(numbered(ordered), tuple(problems), count, frozenset(changed))
+
+
+def _outcomes(plan: programs.Plan, fixing: _Fixing | None) -> Iterator[_Outcome | Problem]:
+    if fixing is None and len(plan.groups) >= _MANY:
+        with ended_like_interrupted():  # so that the processes end, too
+            yield from map_in_processes(check_program, plan.groups, cost=lambda group: group.size)
+    else:
+        yield from (_check_program(group, fixing) for group in plan.groups)
 
 
 def _write(before: dict[str, bytes], after: dict[str, bytes]) -> None:
