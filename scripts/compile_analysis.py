@@ -34,6 +34,9 @@ _HEADER = """\
 from typing import Any as _Any, Final as _Final, cast as _said_to_be
 from stitchcuda.analysis.kept import Life as _Life
 """
+# Functions of the text, and what they return to say that they raised. What mypyc adds (`__mypyc_...`) calls some of them.
+_FUNCTION = re.compile(rb"^(PyObject \*|char |CPyTagged )CPyDef_(?!\w*__mypyc_)\w+\([^\n]*\) \{\n", re.MULTILINE)
+_FAILURE = {b"PyObject *": b"NULL", b"char ": b"2", b"CPyTagged ": b"CPY_INT_TAG"}
 _PLACE = re.compile(rb'(CPy_(?:AddTraceback|AttributeError|TypeErrorTraceback)\("([^"]+)", "[^"]*", )(\d+)')
 
 
@@ -320,11 +323,19 @@ def extensions(package: Path, build: Path) -> list[Extension]:
         return place[1] + (b"%d" % lines[line - 1] if 0 < line <= len(lines) else place[3])
 
     for path in (build / "c").rglob("*.c"):
-        path.write_bytes(_PLACE.sub(original, path.read_bytes()))
+        path.write_bytes(with_stack_limit(_PLACE.sub(original, path.read_bytes()), path.name == "__native_compiled.c"))
+    shutil.copy(Path(__file__).with_name("stack_limit.h"), build / "c")
     for each in made:
         each.include_dirs.append(str(build / "c" / folder))  # where the headers of a group in a package are
         each.extra_compile_args = [*each.extra_compile_args, "-w"]  # mypyc asks for warnings as errors
     return made
+
+
+def with_stack_limit(code: bytes, here: bool) -> bytes:
+    """C code of mypyc whose functions fail before the stack is used up. In one of the files is what tells (`here`)."""
+    code, count = _FUNCTION.subn(lambda head: head[0] + b"    CHECK_STACK(%s);\n" % _FAILURE[head[1]], code)
+    included = b'#include "stack_limit.h"\n' if here or count else b""
+    return (b"#define STACK_LIMIT_HERE\n" if here else b"") + included + code
 
 
 class BuildAnalysis(build_ext):  # type: ignore[misc]

@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from scripts.compile_analysis import modules, written_out
+from scripts.compile_analysis import modules, with_stack_limit, written_out
 
 ROOT = Path(__file__).parents[2]
 TEXT = """\
@@ -141,3 +141,29 @@ def test_every_compiled_module_can_be_written_out() -> None:
         text = (package / each).read_text(encoding="utf-8")
         assert not re.search(r"\b(_Any|_Final|_Life|_said_to_be|_Kept\w+)\b", text), f"{each}: a name of the copy's own"
         compile(written_out(text)[0], str(each), "exec")
+
+
+def test_functions_look_whether_there_is_stack_left() -> None:
+    code = (
+        b"PyObject *CPyDef_a___f(PyObject *cpy_r_x);\n"
+        b"PyObject *CPyDef_a___f(PyObject *cpy_r_x) {\n    return cpy_r_x;\n}\n"
+        b"char CPyDef_a___A_____mypyc_defaults_setup(PyObject *self) {\n    return 1;\n}\n"
+        b"char CPyDef_a___g(char cpy_r_x) {\n    return CPyDef_a___g(cpy_r_x);\n}\n"
+    )
+    assert with_stack_limit(code, here=False).splitlines() == [
+        b'#include "stack_limit.h"',
+        b"PyObject *CPyDef_a___f(PyObject *cpy_r_x);",
+        b"PyObject *CPyDef_a___f(PyObject *cpy_r_x) {",
+        b"    CHECK_STACK(NULL);",
+        b"    return cpy_r_x;",
+        b"}",
+        b"char CPyDef_a___A_____mypyc_defaults_setup(PyObject *self) {",
+        b"    return 1;",
+        b"}",
+        b"char CPyDef_a___g(char cpy_r_x) {",
+        b"    CHECK_STACK(2);",
+        b"    return CPyDef_a___g(cpy_r_x);",
+        b"}",
+    ]
+    assert with_stack_limit(b"int x;\n", here=False) == b"int x;\n"
+    assert with_stack_limit(b"int x;\n", here=True).startswith(b"#define STACK_LIMIT_HERE\n#include")

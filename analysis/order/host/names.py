@@ -197,7 +197,7 @@ class Names:
             if name in targets:
                 target = targets[name]
             else:
-                target = targets[name] = self.aliases.get(name) or self.aliases.get(plain(name))
+                target = targets[name] = self._target(name)
             if target is None or target.name == name:
                 return type if name not in OPTIONALS else self._content(type)
             type = TypeRef(
@@ -209,6 +209,28 @@ class Names:
                 type.dims or target.dims,
             )
         return type
+
+    def _target(self, name: str) -> TypeRef | None:
+        """What an alias stands for. Scopes are not told apart, so that one may seem to be made of itself (`typedef vector<T>::iterator
+        It`, and in a class `typedef filtered<It> iterator`): that one is left as it is, since who looks into it would never end."""
+        target = self._written(name)
+        seen: set[tuple[str, bool]] = set()
+        below: list[tuple[TypeRef, bool]] = [] if target is None else [(target, False)]
+        while below:
+            type, inside = below.pop()
+            if (type.name, inside) in seen:
+                continue
+            seen.add((type.name, inside))
+            below.extend((argument, True) for argument in type.args)
+            further = self._written(type.name)
+            if further is not None:
+                if inside and further is target:
+                    return None
+                below.append((further, inside))
+        return target
+
+    def _written(self, name: str) -> TypeRef | None:
+        return self.aliases.get(name) or self.aliases.get(plain(name))
 
     def _content(self, type: TypeRef) -> TypeRef:
         """An optional object, stream or event is taken for what it holds."""
