@@ -13,6 +13,7 @@ from stitchcuda.analysis.program.ir import Function, Launch, Program
 from stitchcuda.analysis.program.link import resolve
 
 _HOPS = 2  # calls through which a constant is followed
+_DEPTH = 40  # of what a number or a shape is made of
 Dim = tuple[int | None, int | None, int | None]
 
 
@@ -187,8 +188,13 @@ class Constants:
 
     def dim(self, node: ir.Expr | None) -> Dim:
         """A `dim3`, or an integer for its first number."""
-        if node is None:
-            return (None, None, None)
+        self._depth += 1
+        try:
+            return self._dim(node) if node is not None and self._depth < _DEPTH else (None, None, None)
+        finally:
+            self._depth -= 1
+
+    def _dim(self, node: ir.Expr) -> Dim:
         declared = self._declared(node.name) if isinstance(node, ir.Name) else None
         if declared is not None and declared.type.name.rsplit("::", 1)[-1] == "dim3":
             if declared.name in self._written:
@@ -208,7 +214,7 @@ class Constants:
     def integer(self, node: ir.Expr | None) -> int | None:
         self._depth += 1
         try:
-            return self._integer(node) if self._depth < 40 else None
+            return self._integer(node) if self._depth < _DEPTH else None
         finally:
             self._depth -= 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.order.cuda.queries import decisive_query
 from stitchcuda.analysis.program import ir
 
@@ -15,6 +16,21 @@ def test_a_text_nested_beyond_all_limits_raises() -> None:
         node = ir.Unary((0, 0), "!", node)
     with pytest.raises(RecursionError):
         decisive_query(node)
+
+
+@pytest.mark.parametrize(
+    "main",
+    [
+        "int main() { float* x; dim3 block(block); k<<<1, block>>>(x); }",  # a shape made of itself
+        "int main() { float* x; int n = n + 1; k<<<1, n>>>(x); }",
+        "#define CHECK(x) do { x; } while (0)\nvoid f(int* p) { CHECK(cudaFree(p))cudaMemcpy\n  CHECK(p); int r = b*/a(p, 1); }",
+    ],
+)
+def test_broken_text_is_analysed(main: str) -> None:
+    kernel = "__global__ void k(float* x) { __shared__ float s[64]; s[threadIdx.x] = 1; x[threadIdx.x] = s[threadIdx.x ^ 1]; }\n"
+    index = Index(strict=True)
+    index.put("a.cu", (kernel + main).encode())
+    assert index.analyse().timelines
 
 
 @pytest.mark.parametrize(
