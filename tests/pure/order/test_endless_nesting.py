@@ -23,7 +23,7 @@ def test_a_text_nested_beyond_all_limits_raises() -> None:
     [
         "int main() { float* x; dim3 block(block); k<<<1, block>>>(x); }",  # a shape made of itself
         "int main() { float* x; int n = n + 1; k<<<1, n>>>(x); }",
-        "#define CHECK(x) do { x; } while (0)\nvoid f(int* p) { CHECK(cudaFree(p))cudaMemcpy\n  CHECK(p); int r = b*/a(p, 1); }",
+        "#define CHECK(e) f(e, __FILE__)\nint main() {\n  float* x;\n  cudaFree(x);\n  CHECK(\n    ;(x, 4));",  # no end of the list
     ],
 )
 def test_broken_text_is_analysed(main: str) -> None:
