@@ -7,8 +7,9 @@ in, lines cut, bytes broken, the end cut off) and analyses it strictly: an inter
 than `HANGS` or more memory than `--memory`. A round's seed is its number: what a round does depends neither on `--jobs` nor on the rounds
 before, and `--only N` makes one again.
 
-CPU seconds count; what it costs to look for garbage in all that a process keeps, which it does between rounds, does not. The limit is `PER_1000_LINES`; what a file costs whatever its length is allowed for by `FLOOR` seconds. The
-distribution is of seconds per 1000 lines, where a file counts with as many lines as the floor pays for at least.
+CPU seconds count; not those that it takes to look for garbage in all that a process keeps, which is done between rounds. The limit
+is `PER_1000_LINES`; what a file costs whatever its length is allowed for by `FLOOR` seconds. The distribution is of seconds per 1000
+lines, where a file counts with as many lines as the floor pays for at least.
 """
 
 from __future__ import annotations
