@@ -324,7 +324,9 @@ def extensions(package: Path, build: Path) -> list[Extension]:
 
     for path in (build / "c").rglob("*.c"):
         # A slice of bytes that ends before it starts is empty, and no SystemError (mypy 2.4).
-        code = path.read_bytes().replace(b"slice_len = endn - startn;", b"slice_len = endn > startn ? endn - startn : 0;")
+        code = path.read_bytes().replace(
+            b"slice_len = endn - startn;", b"slice_len = endn > startn ? endn - startn : 0;"
+        )
         path.write_bytes(with_stack_limit(_PLACE.sub(original, code), path.name == "__native_compiled.c"))
     shutil.copy(Path(__file__).with_name("stack_limit.h"), build / "c")
     for each in made:
