@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
-from stitchcuda.analysis.order.cuda.thrust import Thrust
+from stitchcuda.analysis.order.cuda.thrust import Thrust, elements_behind
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ONE, number, symbol
-from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
+from stitchcuda.analysis.order.symbolic import ONE, symbol
+from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range
 from stitchcuda.analysis.order.values import Handle, Num, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind
@@ -45,12 +45,12 @@ class Cub(Thrust):
                 if position == _SIZE:
                     continue
                 role = roles[position - _SIZE - 1] if _SIZE < position <= _SIZE + len(roles) else None
-                if role is not None and isinstance(value, Pointer) and self._may_be_device(value):
+                if role is not None and isinstance(value, Pointer) and self.may_be_on_device(value):
                     buffer = self.buffer_of(value.place.object)
-                    accesses += [Access(buffer, mode, _from(value), Certainty.MUST) for mode in role]
+                    accesses += [Access(buffer, mode, elements_behind(value), Certainty.MUST) for mode in role]
                     continue
                 for pointer in self.pointers_in(value, state):
-                    if not self._may_be_device(pointer):
+                    if not self.may_be_on_device(pointer):
                         continue
                     where = Range(member=member_path(pointer.place))
                     buffer = self.buffer_of(pointer.place.object)
@@ -63,14 +63,3 @@ class Cub(Thrust):
             if place is not None:
                 self.store_value(state, place, Num(ONE + symbol(self.fresh("bytes"))))  # never none at all
         return Unknown(self.fresh("status"))
-
-    def _may_be_device(self, pointer: Pointer) -> bool:
-        return self.objects[pointer.place.object].memory != Memory.PAGEABLE.value
-
-
-def _from(pointer: Pointer) -> Range:
-    """Some of what a pointer leads to, from there on."""
-    member = member_path(pointer.place)
-    if member or pointer.index is None or pointer.element is None:
-        return Range(member=member)
-    return Range(pointer.index * number(pointer.element))

@@ -10,10 +10,9 @@ from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import key_of
 from stitchcuda.analysis.order.cuda.handouts import Handouts
-from stitchcuda.analysis.order.cuda.launches import member_path
+from stitchcuda.analysis.order.cuda.launches import range_behind
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import number
-from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
+from stitchcuda.analysis.order.timeline import Access, Certainty, Mode
 from stitchcuda.analysis.order.values import Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 
@@ -36,7 +35,7 @@ class Descriptors(Handouts):
         if not isinstance(descriptor, Unknown):
             return
         held = [p for role, v in values.items() if role != "handle" for p in self.pointers_in(v, state)]
-        on_device = [p for p in held if self.objects[p.place.object].memory != Memory.PAGEABLE.value]
+        on_device = [p for p in held if self.may_be_on_device(p)]
         if on_device:
             self._described[key_of(descriptor)] = tuple(on_device)
 
@@ -47,8 +46,7 @@ class Descriptors(Handouts):
         for position, key in enumerate(given):
             result = position == len(given) - 1 and _PREPARES.search(expr.name) is None
             for pointer in self._described[key]:
-                start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
-                where = Range(start, member=member_path(pointer.place))
+                where = range_behind(pointer)
                 buffer = self.buffer_of(pointer.place.object)
                 modes = (Mode.READ, Mode.WRITE) if result else (Mode.READ,)
                 found += [Access(buffer, mode, where, Certainty.MAY) for mode in modes]

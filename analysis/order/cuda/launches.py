@@ -12,7 +12,7 @@ from stitchcuda.analysis.order.host.expressions import Expressions
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number
-from stitchcuda.analysis.order.timeline import Access, Certainty, Launched, Mode, Range, StreamKind
+from stitchcuda.analysis.order.timeline import Access, Certainty, Launched, Memory, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
     SIZES,
     Closure,
@@ -295,6 +295,10 @@ class Launches(Expressions):
                     if path and isinstance(held, Pointer):
                         yield held
 
+    def may_be_on_device(self, pointer: Pointer) -> bool:
+        """What a pointer leads to is not memory of the host's own."""
+        return self.objects[pointer.place.object].memory != Memory.PAGEABLE.value
+
     def default_stream(self, state: State) -> int:
         if state.current_stream is not None:
             return state.current_stream
@@ -349,6 +353,12 @@ def _sizes(dimensions: tuple[Value, ...]) -> tuple[Poly | None, Poly | None, Pol
     first = x.value if isinstance(x, Num) else None
     rest = [ONE if v is None else v.value if isinstance(v, Num) else None for v in (y, z)]
     return first, rest[0], rest[1]
+
+
+def range_behind(pointer: Pointer) -> Range:
+    """From where a pointer leads to on; how far is not told."""
+    start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
+    return Range(start, member=member_path(pointer.place))
 
 
 def member_path(place: Place) -> tuple[str, ...]:

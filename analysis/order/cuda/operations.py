@@ -5,12 +5,12 @@ from __future__ import annotations
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.captures import EXTERNAL
 from stitchcuda.analysis.order.cuda.descriptors import Descriptors
-from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
+from stitchcuda.analysis.order.cuda.launches import merge_accesses, range_behind
 from stitchcuda.analysis.order.cuda.queries import understood_queries
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.state import Key, State
-from stitchcuda.analysis.order.symbolic import ZERO, number, symbol
-from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range, StreamKind
+from stitchcuda.analysis.order.symbolic import ZERO, symbol
+from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range, StreamKind
 from stitchcuda.analysis.order.values import (
     Either,
     Handle,
@@ -253,10 +253,9 @@ class Operations(Descriptors):
                 if role in ("handle", "user_data", "callback"):
                     continue
                 for pointer in self.pointers_in(value, state):
-                    if self.objects[pointer.place.object].memory == Memory.PAGEABLE.value:
+                    if not self.may_be_on_device(pointer):
                         continue  # scalars and descriptors on the host
                     buffer = self.buffer_of(pointer.place.object)
-                    start = None if pointer.index is None else pointer.index * number(pointer.element or 1)
                     modes = (
                         (Mode.WRITE,)
                         if role == "dst"
@@ -267,7 +266,7 @@ class Operations(Descriptors):
                     one_of = isinstance(value, Either)
                     named = role == "dst" or role.startswith(("src", "inout"))
                     certainty = Certainty.MUST if named and not one_of else Certainty.MAY
-                    where = Range(start, member=member_path(pointer.place))
+                    where = range_behind(pointer)
                     accesses += [Access(buffer, m, where, certainty, role, one_of=one_of) for m in modes]
             accesses += self.accesses_of_descriptors(expr, values)
             if "returns" in expr.flags:

@@ -115,17 +115,25 @@ class Thrust(Maps):
 def _elements(name: str, pointer: Pointer, position: int, values: Sequence[Value]) -> Range:
     """What an algorithm uses behind a raw pointer: as many elements as lie between its first two iterators, at most,
     or any."""
-    value = values[position]
-    member = member_path(pointer.place)
-    if pointer is not value or member or pointer.index is None or pointer.element is None:
-        return Range(member=member)
-    start = pointer.index * number(pointer.element)
+    if pointer is not values[position]:
+        return Range(member=member_path(pointer.place))
+    behind = elements_behind(pointer)
+    if behind.offset is None:
+        return behind
     first, last = values[0], values[1] if len(values) > 1 else None
     if name in _ANYWHERE and position > 0 or not isinstance(first, Pointer) or not isinstance(last, Pointer):
-        return Range(start)
+        return behind
     if first.place != last.place or first.index is None or last.index is None:
-        return Range(start)
-    return Range(start, (last.index - first.index) * number(pointer.element))
+        return behind
+    return Range(behind.offset, (last.index - first.index) * number(pointer.element or 1))
+
+
+def elements_behind(pointer: Pointer) -> Range:
+    """From the element that a pointer into an array leads to on; anywhere, when it is not known which."""
+    member = member_path(pointer.place)
+    if member or pointer.index is None or pointer.element is None:
+        return Range(member=member)
+    return Range(pointer.index * number(pointer.element))
 
 
 def is_algorithm(name: str) -> bool:

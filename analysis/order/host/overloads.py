@@ -48,15 +48,14 @@ def _fits(function: Function, param: TypeRef, type: TypeRef, known: Callable[[Ty
     wanted, given = param.pointer + len(param.dims), type.pointer + len(type.dims)
     if param.name in function.template:
         return _GENERIC if wanted <= given else 0
+    solid = canonical(param) in KNOWN and canonical(type) in KNOWN
     if wanted != given:
-        solid = canonical(param) in KNOWN and canonical(type) in KNOWN
         return 0 if solid or (known(param) and known(type)) else _NOTHING
     if canonical(param) == canonical(type):
         return _EXACT
     if wanted:
         if canonical(param) == "void":
             return _CONVERTED
-        solid = canonical(param) in KNOWN and canonical(type) in KNOWN
         return 0 if solid else _NOTHING
     return _CONVERTED
 

@@ -61,7 +61,7 @@ class Places(Clocks):
     def __init__(self, program: Program, options: Options) -> None:
         super().__init__(program, options)
         self.names = Names.of(program)
-        self._globals_by_text: dict[tuple[int, str], Place] = {}
+        self._globals_by_declaration: dict[tuple[int, str], Place] = {}
         self._record_sizes: dict[tuple[str, int], tuple[ir.Record, Poly]] = {}
 
     def evaluate(self, expr: Expr, state: State) -> Value:
@@ -171,9 +171,9 @@ class Places(Clocks):
 
     def _global(self, path: str, declaration: ir.Declare, which: str = "") -> Place:
         key = (id(declaration), which)  # declarations of the program stay
-        known = self._globals_by_text.get(key)
+        known = self._globals_by_declaration.get(key)
         if known is None:
-            known = self._globals_by_text[key] = self._new_global(path, declaration, which)
+            known = self._globals_by_declaration[key] = self._new_global(path, declaration, which)
         return known
 
     def _new_global(self, path: str, declaration: ir.Declare, which: str) -> Place:

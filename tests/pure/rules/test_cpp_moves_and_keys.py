@@ -4,8 +4,8 @@ without it, or is right as it is."""
 from __future__ import annotations
 
 import pytest
-from stitchcuda.analysis.findings.finding import Confidence
-from stitchcuda.analysis.index import Index
+
+from tests.pure.rules.programs import hazards_in
 
 HEAD = """#include <cuda_runtime.h>
 #include <map>
@@ -93,11 +93,7 @@ COPIES = {
 
 
 def codes_in(text: str) -> set[str]:
-    """The findings of a program that say that it is wrong."""
-    index = Index(strict=True)
-    index.put("a.cu", (HEAD + text).encode())
-    shown = (f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE)
-    return {f.code for f in shown if f.group in ("correctness", "device")}
+    return hazards_in(HEAD + text)
 
 
 @pytest.mark.parametrize("text", MOVES.values(), ids=MOVES)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from stitchcuda.analysis.findings.finding import Confidence
-from stitchcuda.analysis.index import Index
+
+from tests.pure.rules.programs import halves, hazards_in
 
 HEAD = """#include <cuda_runtime.h>
 #include <array>
@@ -554,18 +554,7 @@ void f() { Shared a; Shared b(a); put<<<1, 32, 0, 0>>>(b.p); }""",
 
 
 def codes_in(text: str, also: str = "") -> set[str]:
-    """The findings of a program that say that it is wrong, and those of one more code."""
-    index = Index(strict=True)
-    index.put("a.cu", (HEAD + text).encode())
-    shown = (f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE)
-    return {f.code for f in shown if f.group in ("correctness", "device") or f.code == also}
-
-
-def halves(text: str) -> tuple[str, str]:
-    lines = text.splitlines()
-    wrong = [line for line in lines if not line.endswith("//+")]
-    right = [line for line in lines if not line.endswith("//-")]
-    return "\n".join(wrong), "\n".join(right)
+    return hazards_in(HEAD + text, also)
 
 
 @pytest.mark.parametrize(("code", "text"), TWINS.values(), ids=TWINS)

@@ -4,8 +4,8 @@ that are recorded too late: each is wrong by one line, and right without it."""
 from __future__ import annotations
 
 import pytest
-from stitchcuda.analysis.findings.finding import Confidence
-from stitchcuda.analysis.index import Index
+
+from tests.pure.rules.programs import halves, hazards_in
 
 HEAD = """#include <cuda_runtime.h>
 #include <mpi.h>
@@ -217,18 +217,14 @@ void f(float* y, const float* h, int n) {
 
 
 def codes_in(text: str) -> set[str]:
-    """The findings of a program that say that it is wrong."""
-    index = Index(strict=True)
-    index.put("a.cu", (HEAD + text).encode())
-    shown = (f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE)
-    return {f.code for f in shown if f.group in ("correctness", "device")}
+    return hazards_in(HEAD + text)
 
 
 @pytest.mark.parametrize(("code", "text"), TWINS.values(), ids=TWINS)
 def test_one_line_makes_the_difference(code: str, text: str) -> None:
-    lines = text.splitlines()
-    assert code in codes_in("\n".join(line for line in lines if not line.endswith("//+")))
-    assert codes_in("\n".join(line for line in lines if not line.endswith("//-"))) == set()
+    wrong, right = halves(text)
+    assert code in codes_in(wrong)
+    assert codes_in(right) == set()
 
 
 @pytest.mark.parametrize("text", CLEAN.values(), ids=CLEAN)
