@@ -14,6 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
 from typing import Any, Generic, TypeVar
@@ -25,6 +26,7 @@ Item = TypeVar("Item")
 Out = TypeVar("Out")
 
 _GRACE_SECONDS = 1.0
+_INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @dataclass
@@ -52,12 +54,14 @@ class _Pool(Generic[Item, Out]):
         order = range(len(items))
         # What takes longest comes first: one that is begun last would keep its worker alone.
         self._order = iter(sorted(order, key=lambda k: -cost(items[k])) if cost is not None else order)
-        self._workers = [self._start() for _ in range(max(1, min(workers, len(items))))]
+        self._count = max(1, min(workers, len(items)))
+        self._workers: list[_Worker] = []
 
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._func), daemon=True)
-        process.start()
+        with _interrupts_wait():
+            process.start()
         theirs.close()
         return _Worker(process, ours)
 
@@ -66,8 +70,9 @@ class _Pool(Generic[Item, Out]):
         ready: dict[int, Out | Problem] = {}
         shown = 0
         try:
-            for worker in self._workers:
-                self._give(worker)
+            for _ in range(self._count):
+                self._workers.append(self._start())
+                self._give(self._workers[-1])
             while shown < len(self._items):
                 if cancel is not None and cancel():
                     return
@@ -137,6 +142,8 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
     if sys.platform != "win32":
         os.setpgid(0, 0)  # so that its children can be killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    if sys.platform != "win32":
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
     with rare_collections():
         while True:
             try:
@@ -151,6 +158,21 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
                 pipe.send(result)
             except OSError:
                 return  # the parent was killed meanwhile
+
+
+@contextlib.contextmanager
+def _interrupts_wait() -> Iterator[None]:
+    """While a worker is started: it must be sent what it is to run, or it ends with a traceback of Python's own. The worker
+    inherits that they wait, until it ignores a terminal's interrupt."""
+    if sys.platform == "win32":
+        yield
+        return
+    resource_tracker.ensure_running()  # it lets them through when it starts
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

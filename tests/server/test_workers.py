@@ -71,3 +71,18 @@ def test_interrupt_kills_workers_and_their_children(tmp_path: Path) -> None:
     while time.monotonic() < end and any(map(is_alive, started)):
         time.sleep(0.02)
     assert not [pid for pid in started if is_alive(pid)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("whom", ["process", "group"])
+def test_an_interrupt_while_a_worker_starts_leaves_no_traceback_of_it(whom: str) -> None:
+    command = [sys.executable, "-m", "tests.server.programs.interrupted_starting", whom]
+    ended = subprocess.run(
+        command,
+        cwd=ROOT,
+        start_new_session=True,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
