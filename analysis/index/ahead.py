@@ -20,7 +20,9 @@ from stitchcuda.analysis.program.ir import Module, Program
 from stitchcuda.analysis.program.link import link
 
 MOST_BYTES = 64 * 1024  # of functions that are lowered ahead of the rest
-CHUNK_BYTES = 4 * 1024  # of functions between two looks at whether it is enough
+CHUNK_BYTES = (
+    4 * 1024
+)  # of functions, at most, between two looks at whether it is enough; the first few come one by one
 SHARE = 3  # so many times as much text has to be left, or it is not worth it
 
 _WORD = re.compile(rb"[A-Za-z_]\w*")
@@ -117,7 +119,7 @@ class Ahead:
             size = self._size(names | beside)
             if size > most:
                 return
-            if size - told >= CHUNK_BYTES:
+            if size - told >= min(CHUNK_BYTES, told):
                 told = size
                 yield self._part(names, seeds, free, beside)
         if seeds and self._size(names | beside) > told:

@@ -247,8 +247,8 @@ class Index:
             if entry is not None and not entry.beyond:
                 way.entries[uid] = entry
                 way.pending.discard(uid)
-        if offer(partial(_known, way)):
-            return True
+            if offer(partial(_known, way)):
+                return True
         for uid in [u for u in program.functions if u in way.pending_kernels]:
             kernel = self._kernel(uid, program, sources, b"", [])
             if cancel is not None and cancel():

@@ -52,6 +52,23 @@ def test_a_short_file_comes_at_once(is_new: bool) -> None:
     assert told(SHORT, is_new, 1.9) == []
 
 
+def test_a_new_file_is_looked_at_again_soon_while_nothing_was_found_but_not_all_the_time() -> None:
+    clock = Time()
+    looks: list[float] = []
+
+    def tell(_: object) -> bool:
+        looks.append(clock.now)
+        clock.now += 0.002  # what a look takes
+        return clock.now > 1.0
+
+    pace = Pace(tell, LONG, True, clock)
+    while clock.now < 1.1:
+        clock.now += 0.001
+        pace(lambda: "known")
+    assert 1.0 < looks[-1] < 1.06, "what was found then is told soon"
+    assert 0.002 * len(looks) < 0.1, "to look takes a small part of the time"
+
+
 def test_what_cannot_be_told_yet_is_asked_for_again_later() -> None:
     clock = Time()
     pace = Pace(lambda _: True, LONG, True, clock)
