@@ -215,7 +215,7 @@ def has_main(path: str, text: bytes | None = None) -> bool:
     """Whether a source has a `main`; `text` is what an editor holds, None to read the disk."""
     if text is None:
         return _has_main_on_disk(path, stamp(path))
-    if _NAMED_MAIN.search(text) is None:
+    if b"main" not in text or _NAMED_MAIN.search(text) is None:
         return False
     return any(_NO_TYPES.isdisjoint(match[1].split()) for match in _MAIN.finditer(_code(text)))
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 
+from stitchcuda.analysis.syntax.directives import directives
 from stitchcuda.server import cmake_lists
 from stitchcuda.server.upwards import upwards
 
@@ -112,8 +113,8 @@ def includes(path: str, text: bytes, read: Read, folders: tuple[str, ...] = ()) 
 
 def named(path: str, text: bytes) -> tuple[bytes, ...]:
     """The quoted includes (for Python: the imports) as written: while they stay the same, so do the files they mean."""
-    pattern = _IMPORT if path.endswith(".py") else QUOTED_INCLUDE
-    return tuple(match.group() for match in pattern.finditer(text))
+    found = _IMPORT.finditer(text) if path.endswith(".py") else directives(QUOTED_INCLUDE, b"include", text)
+    return tuple(match.group() for match in found)
 
 
 def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[list[str]]:
@@ -123,7 +124,7 @@ def _named(holder: str, content: bytes, folders: tuple[str, ...]) -> Iterator[li
             name = (match.group(1) or match.group(2)).decode(errors="replace").split(".")[0]
             yield [os.path.join(here, name + ".py")]
         return
-    for match in QUOTED_INCLUDE.finditer(content):
+    for match in directives(QUOTED_INCLUDE, b"include", content):
         name = os.fsdecode(match.group(1))
         yield [os.path.normpath(os.path.join(folder, name)) for folder in (here, *folders)]
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 from stitchcuda.analysis.program import cuda
 from stitchcuda.analysis.program.ir import Module, Param
+from stitchcuda.analysis.syntax.directives import directives
 
 _MOST_BYTES = 4 * 1024 * 1024  # of text; what it is lowered to takes some fifty times as much
 _INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^">\n]+)[">]', re.MULTILINE)
@@ -131,5 +132,5 @@ def _read(path: str, text: bytes, digest: bytes) -> SourceText:
         return SourceText(text, digest, {}, b"", ())
     macros = cuda.collect_macros(text)
     defines = repr([(m.name, m.params, m.body, m.variadic) for m in macros.values()]).encode() if macros else b""
-    includes = tuple(m.decode(errors="replace") for m in _INCLUDE.findall(text))
+    includes = tuple(m[1].decode(errors="replace") for m in directives(_INCLUDE, b"include", text))
     return SourceText(text, digest, macros, digest_of(defines) if defines else b"", includes)

@@ -49,6 +49,7 @@ from stitchcuda.server.engine.messages import (
     pack,
 )
 from stitchcuda.server.engine.pace import Pace
+from stitchcuda.server.engine.warming import warm_up
 from stitchcuda.server.upwards import innermost
 
 _PAUSE_SECONDS = 0.03  # between the last findings and the outline, for the next keystroke
@@ -505,9 +506,12 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
             view = view[replies.write(view) :]
 
     process = AnalysisProcess(inbox, send, new_index)
-    _warm_up(new_index())
+    warm = False
     while True:
-        request = inbox.take(0 if process.is_behind else _PAUSE_SECONDS)
+        request = inbox.take(_PAUSE_SECONDS if warm and not process.is_behind else 0)
+        if request is None and not warm:
+            warm = warm_up(new_index(), inbox.is_waiting)
+            continue
         if request is None and process.catch_up():
             continue
         if request is None:
@@ -517,19 +521,9 @@ def serve(new_index: Callable[[], Any] | None = None) -> None:
             collect_all()
             request = inbox.take()
         if request is not None:
+            warm = warm or isinstance(request, Check)  # that does the same
             process.handle(request)
         collect_new()
-
-
-def _warm_up(index: Any) -> None:
-    """Loads grammars, queries and tables before the first file is opened, while the editor still starts."""
-    from stitchcuda.server.engine.placing import place_findings, place_outline
-
-    program = b"__global__ void k(int *p) { p[0] = 1; }\nint main() { int *p; cudaMalloc(&p, 4); k<<<1, 1>>>(p); }\n"
-    index.put("warm-up.cu", program)
-    analysis = index.analyse(None)
-    place_findings(analysis, ["warm-up.cu"])
-    place_outline(analysis, ["warm-up.cu"], {"warm-up.cu": program}, lambda path: None)
 
 
 if __name__ == "__main__":
