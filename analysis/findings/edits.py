@@ -45,7 +45,7 @@ _NOT_A_CHECK = frozenset(
     b"if while for switch return sizeof assert static_cast void int unsigned long bool auto decltype"
     b" exit _exit quick_exit abort puts fputs printf fprintf string runtime_error".split()
 )
-_CHECKED = re.compile(rb"([A-Za-z_][\w:]*\(\s*)(?=cuda(?!GetErrorString|GetErrorName)[A-Z]\w*\s*\()")
+_CHECKED = re.compile(rb"([A-Za-z_][\w:]{0,200}\(\s*)(?=cuda(?!GetErrorString|GetErrorName)[A-Z]\w*\s*\()")
 _STARTS_A_STATEMENT = re.compile(rb"(^|[;{}():=!&|,]|\b(else|do|return))\s*$")
 _PRAGMA = re.compile(rb"[ \t]*#[ \t]*pragma\b[^\n]*\n\Z")
 

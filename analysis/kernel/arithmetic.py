@@ -8,6 +8,7 @@ from math import gcd
 from typing import NamedTuple
 
 from stitchcuda.analysis.kernel.lanes import (
+    LARGEST,
     ONE,
     WARP,
     ZERO,
@@ -84,13 +85,13 @@ class Arithmetic:
                 return a - b
             case "*":
                 product = a * b
-                return product if product is not None else self.opaque("*", a, b)
+                return product if product is not None and _followed(product) else self.opaque("*", a, b)
         if self.trail is not None:
             self.trail.append(Step(op, a, b))
         x, y = a.exact, b.exact
         if x is not None and y is not None:
             done = _exact(op, x, y)
-            return _number(done) if done is not None else self.opaque(op, a, b)
+            return _number(done) if done is not None and _small(done) else self.opaque(op, a, b)
         k = b.constant
         if k is not None:
             if op == ">>" and 0 <= k < 63:
@@ -99,7 +100,7 @@ class Arithmetic:
                 op, k = "%", k + 1
             elif op == "<<" and 0 <= k < 63:
                 product = a * number(1 << k)
-                return product if product is not None else self.opaque(op, a, b)
+                return product if product is not None and _followed(product) else self.opaque(op, a, b)
             if op in ("/", "%") and k > 0:
                 return self._divided(op, a, k)
         return self.opaque(op, a, b)
@@ -249,6 +250,20 @@ _EXACT: dict[str, Callable[[int, int], int]] = {
     "==": lambda x, y: int(x == y),
     "!=": lambda x, y: int(x != y),
 }
+
+
+def _followed(product: Form) -> bool:
+    """`x = x * x`, forty times, is a number of 10^12 bits."""
+    for _, c in product.terms:
+        if not _small(c):
+            return False
+    return True
+
+
+def _small(c: Coefficient) -> bool:
+    if isinstance(c, int):
+        return -LARGEST <= c <= LARGEST
+    return -LARGEST <= min(c) and max(c) <= LARGEST
 
 
 def _exact(op: str, x: Coefficient, y: Coefficient) -> Coefficient | None:

@@ -119,11 +119,11 @@ def waits_for(text: str) -> int | None:
     """How many groups `cp.async.wait_group n` leaves under way; None when the number is an operand, -1 for `wait_all`."""
     if "wait_all" in text:
         return -1
-    match = re.search(r"wait_group(?:\.read)?\s+(\d+)", text)
+    match = re.search(r"wait_group(?:\.read)?\s+(\d{1,9})\b", text)
     return int(match[1]) if match is not None else None
 
 
 def operand_of_wait(text: str) -> int | None:
     """The position of the operand in `cp.async.wait_group %0`."""
-    match = re.search(r"wait_group(?:\.read)?\s+%(\d+)", text)
+    match = re.search(r"wait_group(?:\.read)?\s+%(\d{1,9})\b", text)
     return int(match[1]) if match is not None else None

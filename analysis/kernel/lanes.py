@@ -23,6 +23,7 @@ Key: TypeAlias = tuple[tuple[Monomial, int], ...]  # a Form's value in one lane;
 WARP = 32
 MAX_TERMS = 12
 MAX_DEGREE = 4
+LARGEST = 1 << 127  # of a number: more than any integer type of the program holds
 
 
 @quick_init

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.analysis.kept import KeptWith
+from stitchcuda.analysis.kernel.lanes import LARGEST
 from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.environment import is_scalar
@@ -246,7 +247,8 @@ class Constants:
                 return -inner if inner is not None else None
             case ir.Binary(op=op, left=left, right=right):
                 a, b = self.integer(left), self.integer(right)
-                return _apply(op, a, b) if a is not None and b is not None else None
+                value = _apply(op, a, b) if a is not None and b is not None else None
+                return value if value is not None and abs(value) <= LARGEST else None
             case ir.Call(callee=ir.Name(name=name), args=()):
                 return self._returned(name)
         return None

@@ -6,7 +6,7 @@ import re
 
 _PART = re.compile(
     r"\s*(?:(?P<defined>defined\s*(?:\(\s*(?P<inside>\w+)\s*\)|(?P<bare>\w+)))|(?P<sign>&&|\|\||!(?!=)|[()])"
-    r"|(?P<compared>(?P<name>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<value>\d+)(?![\w.]))|(?P<other>[^&|()]+))"
+    r"|(?P<compared>(?P<name>\w+)\s*(?P<op>>=|<=|>|<)\s*(?P<value>\d{1,9})(?![\w.]))|(?P<other>[^&|()]+))"
 )
 _CUDA = frozenset({"__CUDACC__", "__CUDA_ARCH__", "__NVCC__"})
 _OTHER_PLATFORM = re.compile(r"(?:^|_)(?:HIP|ROCM|AMD|HCC|MUSA)(?:CC)?(?:_|$)", re.IGNORECASE)

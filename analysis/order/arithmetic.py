@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 
-from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, equal, number, symbol
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, at_least, equal, number, symbol, unfollowed
 from stitchcuda.analysis.order.values import (
     Either,
     Handle,
@@ -108,9 +108,11 @@ def binary(op: str, left: Value, right: Value) -> Value:
 def _numbers(op: str, a: Poly, b: Poly) -> Poly:
     match op:
         case "+":
-            return a + b
+            total = a + b
+            return total if total.followed() else unfollowed(op, a, b)
         case "-":
-            return a - b
+            total = a - b
+            return total if total.followed() else unfollowed(op, a, b)
         case "*":
             return a * b
         case "/":

@@ -58,9 +58,8 @@ class Poly:
             for m2, c2 in other.terms:
                 mono = tuple(sorted(m1 + m2))
                 out[mono] = out.get(mono, 0) + c1 * c2
-        if len(out) > MAX_TERMS or any(len(m) > MAX_DEGREE for m in out):
-            return symbol(_short(f"({self}*{other})"))
-        return _make(out)
+        product = _make(out)
+        return product if len(out) <= MAX_TERMS and product.followed() else unfollowed("*", self, other)
 
     @property
     def constant(self) -> int | None:
@@ -96,6 +95,13 @@ class Poly:
             for name in mono:
                 if name[:1] == "-":
                     return False
+        return True
+
+    def followed(self) -> bool:
+        """Whether its numbers and products are small enough to compute with: `x = x * x`, forty times, is a number of 10^12 bits."""
+        for mono, coeff in self.terms:
+            if len(mono) > MAX_DEGREE or not -LARGEST <= coeff <= LARGEST:
+                return False
         return True
 
     def __str__(self) -> str:
@@ -147,6 +153,7 @@ def _short(name: str) -> str:
 
 MAX_TERMS = 24
 MAX_DEGREE = 6
+LARGEST = 1 << 127  # of a coefficient: more than any integer type of the program holds
 
 
 _ONE: tuple[tuple[Monomial, int], ...] = (((), 1),)
@@ -164,10 +171,21 @@ def number(value: int) -> Poly:
     return _SMALL.get(value) or Poly((((), value),))
 
 
+def integer(text: str) -> int | None:
+    """The value of a plain decimal number, None for any other text."""
+    return int(text) if len(text) < 20 and text.isascii() and text.isdecimal() else None
+
+
 @lru_cache(maxsize=1 << 14)
 def symbol(name: str) -> Poly:
     """The polynomial that is one unknown (see the module docstring about its sign)."""
     return Poly((((name,), 1),))
+
+
+def unfollowed(op: str, a: Poly, b: Poly) -> Poly:
+    """What stands for `a op b` that is not `followed`: it may be negative when a term of either may."""
+    name = _short(f"({a}{op}{b})")
+    return symbol(name if a.nonnegative() and b.nonnegative() else f"-{name}")
 
 
 ZERO = Poly(())

@@ -99,7 +99,7 @@ _TYPENAME = re.compile(rb"\btypename\b")
 _BEFORE_VALUE = re.compile(rb"(?:[(=,{!&|?:]|return)\Z")
 _MOST_SPACE = 1000  # bytes before it
 _LONE_CAPS = re.compile(rb"^[ \t]*([A-Z][A-Z0-9_]{2,})[ \t]*(//[^\r\n]*)?\r?$", re.MULTILINE)
-_CAPS = re.compile(rb"[A-Z][A-Z0-9_]{2,}[ \t]")  # what is in every match of the next
+_CAPS = re.compile(rb"[A-Z][A-Z0-9_]{2,60}[ \t]")  # in every line with a match of the next
 _BEFORE_DECL = re.compile(
     rb"(?:^|(?<=[;{}>])|(?<=__global__)|(?<=__device__)|(?<=__host__)|(?<=static)|(?<=inline)|(?<=extern)|(?<=struct)|(?<=class))"
     rb"([ \t]*)((?:[A-Z][A-Z0-9_]{2,}[ \t]+)+)(?=[A-Za-z_:][\w:<>,]*[ \t*&]+[\w:~*&]|for\b|while\b|[A-Z]\w*[ \t]*[{:])",

@@ -13,7 +13,7 @@ from stitchcuda.analysis.order.values import Code, Num, Place, Pointer, Text, Un
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
 
-_MANGLED = re.compile(r"_Z(?:N[\dA-Za-z_]*?)?(\d+)(\w+)")
+_MANGLED = re.compile(r"_Z(?:N[\dA-Za-z_]*?)?(\d{1,9})(\w+)")
 
 
 class Handouts(StreamMemory):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.order.host.names import Names, plain
+from stitchcuda.analysis.order.symbolic import integer
 from stitchcuda.analysis.program.ir import TypeRef
 
 _PAIR = ("first", "second")
@@ -20,15 +21,15 @@ def part(type: TypeRef | None, position: int, names: Names) -> str | None:
         return None
     word = plain(type.name)
     if word == "pair":
-        return _PAIR[position] if position < 2 else None
+        return _PAIR[position] if 0 <= position < 2 else None
     if word == "tuple":
         return str(position)
     record = names.record(type)
     own = [f for f in record.fields if not f.static] if record is not None else []
-    return own[position].name if position < len(own) else None
+    return own[position].name if 0 <= position < len(own) else None
 
 
 def part_type(type: TypeRef, field: str) -> TypeRef | None:
     """The type of a part of a pair or tuple, as far as its arguments say."""
-    position = _PAIR.index(field) if field in _PAIR else int(field) if field.isdigit() else len(type.args)
-    return type.args[position] if position < len(type.args) else None
+    position = _PAIR.index(field) if field in _PAIR else integer(field)
+    return type.args[position] if position is not None and position < len(type.args) else None

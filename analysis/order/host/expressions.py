@@ -19,7 +19,7 @@ from stitchcuda.analysis.order.host.names import (
 from stitchcuda.analysis.order.host.places import Places, pointee_of_container
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, integer, number, symbol
 from stitchcuda.analysis.order.timeline import Mode, StreamKind
 from stitchcuda.analysis.order.values import (
     Clock,
@@ -328,8 +328,8 @@ class Expressions(Places):
             return self.load(state, target)
         given = self.frame.types.get(name) if self.frame.types else None
         if given is not None and not given.pointer and not given.args:  # `template <int N>`
-            if given.name.isdigit():
-                return Num(number(int(given.name)))
+            if (written := integer(given.name)) is not None:
+                return Num(number(written))
             if given.name in self.names.constants and given.name != name:
                 return self._name(ir.Name(expr.span, given.name), state)
         if name in WHERE_WRITTEN:

@@ -12,7 +12,7 @@ from stitchcuda.analysis.order.host.containers import RESIZES
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, at_least, symbol
+from stitchcuda.analysis.order.symbolic import ZERO, at_least, integer, symbol
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.order.values import (
     SIZE,
@@ -111,8 +111,8 @@ class HostCalls(DeviceVectors):
         """`std::get<1>(t)` of a pair or tuple."""
         wanted = expr.callee.template[0] if isinstance(expr.callee, ir.Name) and expr.callee.template else None
         number_ = wanted.value if isinstance(wanted, ir.Const) else None
-        if isinstance(wanted, TypeRef) and wanted.name.isdigit():
-            number_ = int(wanted.name)
+        if isinstance(wanted, TypeRef):
+            number_ = integer(wanted.name)
         place, found = self.place_or_value(expr.args[0], state)
         if place is None and found is not None:
             place = self.place_of_value(found)

@@ -22,7 +22,7 @@ from stitchcuda.analysis.order.host.names import (
 from stitchcuda.analysis.order.machine import same_stream
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, number, symbol
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, equal, integer, number, symbol
 from stitchcuda.analysis.order.timeline import Access, Memory, Mode, Range, Shape, StreamKind
 from stitchcuda.analysis.order.values import (
     MAX_OPTIONS,
@@ -443,8 +443,8 @@ class Places(Clocks):
 
     def _array_count(self, type: TypeRef) -> Poly | None:
         name = type.args[1].name
-        if name.isdigit():
-            return number(int(name))
+        if (written := integer(name)) is not None:
+            return number(written)
         value = self.evaluate(ir.Name((0, 0), name), State())
         return value.value if isinstance(value, Num) else None
 

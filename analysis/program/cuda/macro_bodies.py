@@ -41,7 +41,9 @@ _OF_OTHERS = re.compile(
     r"(?i:hip|rccl|roc|miopen|musa|mccl)\w+$|mu[A-Z]\w*$|MU(?:BLAS)?_\w+$|mu(?:blas|fft|rand|sparse|solver)\w*$"
 )
 _NAME_ONLY = re.compile(r"[A-Za-z_]\w*$")
-_OBJECT_ACTS = re.compile(r"[A-Za-z_]\w*\s*(?:<[^<>;]*>\s*)?(?:\(|<<<)|[;{}]|\b(?:return|goto|break|continue|throw)\b")
+_OBJECT_ACTS = re.compile(
+    r"\b[A-Za-z_]\w*\s*(?:<[^<>;]*>\s*)?(?:\(|<<<)|[;{}]|\b(?:return|goto|break|continue|throw)\b"
+)
 _CAST_ONLY = re.compile(
     r"(?:sizeof|alignof|static_cast|reinterpret_cast)\b|__attribute__|__declspec|__launch_bounds__|__align__"
 )

@@ -178,7 +178,7 @@ def _macro_constants(
         if macro.params is not None or not macro.body or macro.acts:
             continue
         at = (macro.offset, macro.offset + len(macro.name))
-        number = literals.number(macro.body) if macro.body[0].isdigit() else None
+        number = literals.number(macro.body) if macro.body[0].isdecimal() else None
         if number is not None:
             constants.append((macro.name, Const(at, number)))
         elif _TYPE_BODY.match(macro.body):

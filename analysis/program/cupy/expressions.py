@@ -60,9 +60,11 @@ class Expressions(Lowering, ABC):
             case "identifier":
                 return self._identifier(node)
             case "integer":
-                return Const(span, _integer(text_of(node)))
+                whole = _integer(text_of(node))
+                return Const(span, whole) if whole is not None else self.opaque(node, "number")
             case "float":
-                return Const(span, _float(text_of(node)))
+                real = _float(text_of(node))
+                return Const(span, real) if real is not None else self.opaque(node, "number")
             case "true" | "false":
                 return Const(span, node.type == "true")
             case "none":
@@ -334,15 +336,20 @@ def _is_expression(node: Node) -> bool:
 
 def _power(base: object, exponent: object) -> int | None:
     if isinstance(base, int) and isinstance(exponent, int) and 0 <= exponent < 64:
-        return int(base**exponent)
+        return _followed(int(base**exponent))
     return None
 
 
 def _integer(text: str) -> int | None:
     try:
-        return int(text.replace("_", ""), 0)
+        return _followed(int(text.replace("_", ""), 0))
     except ValueError:
         return None
+
+
+def _followed(value: int) -> int | None:
+    """A number, unless it is one of thousands of digits, as `9**63**2` is."""
+    return value if value.bit_length() < 128 else None
 
 
 def _float(text: str) -> float | None:
