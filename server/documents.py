@@ -162,18 +162,20 @@ def _without_line_ends(text: bytes) -> list[bytes]:
 
 
 def path_of(uri: str, language: str = "") -> str:
-    """The path of a URI: the file's for `file:`, else the URI itself, with a suffix that tells the language."""
+    """The path of a URI: the file's for `file:`, as others name it too; else the URI itself, with a suffix that tells the language. Of a file
+    only Python without a suffix gets one."""
     parts = urlsplit(uri)
-    if parts.scheme == "file":
+    is_file = parts.scheme == "file"
+    if is_file:
         path = unquote(parts.path, errors="surrogateescape")
-        if parts.netloc:
+        if parts.netloc not in ("", "localhost"):
             path = f"//{unquote(parts.netloc)}{path}"
         elif os.name == "nt" and len(path) > 2 and path[0] == "/" and path[2] == ":":
             path = path[1].lower() + path[2:]  # file:///C:/x and file:///c%3A/x are one file
         path = os.path.normpath(path)
     else:
         path = uri
-    if PurePosixPath(path).suffix.lower() not in _SUFFIXES:
+    if PurePosixPath(path).suffix.lower() not in _SUFFIXES and (not is_file or language == "python"):
         path += _SUFFIX_OF_LANGUAGE.get(language, "")
     return path
 

@@ -2,7 +2,8 @@
 
 - Documents live in our own store: pygls' copy splits lines with `str.splitlines` and takes seconds for a change with
   many ranges.
-- A malformed request is answered with an error, a malformed notification is a log line; neither pops up at the user.
+- What a newer or a sloppy client says besides is left out (understood.py). A malformed request is answered with an error, a malformed
+  notification is a log line; neither pops up at the user. A malformed answer is an error to what waits for it.
 - An exception in a handler gives the client a short error without a traceback, and one log line with the request's id.
 - Requests before `initialize` and after `shutdown` are answered with the error the LSP names.
 - Cancelling `workspace/executeCommand` cancels the command's coroutine.
@@ -23,9 +24,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lsprotocol import types as t
-from pygls.exceptions import JsonRpcException, JsonRpcInvalidParams
+from pygls.exceptions import JsonRpcException, JsonRpcInternalError, JsonRpcInvalidParams
 from pygls.protocol import LanguageServerProtocol
 from pygls.protocol.language_server import lsp_method
+from stitchcuda.server.understood import ROUNDS, leave_out
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -39,6 +41,14 @@ def where(error: BaseException) -> str:
     own = [f for f in frames if "stitchcuda" in f.filename or "/server/" in f.filename or "/analysis/" in f.filename]
     place = (own or frames)[-1:] if frames else []
     return f"{type(error).__name__}" + "".join(f" at {f.filename.rsplit('/', 1)[-1]}:{f.lineno}" for f in place)
+
+
+def _without_null_ranges(params: Any) -> None:
+    """A change of the whole text may say so with a range that is null."""
+    changes = params.get("contentChanges") if isinstance(params, dict) else None
+    for change in changes if isinstance(changes, list) else ():
+        if isinstance(change, dict) and change.get("range", 0) is None:
+            del change["range"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +91,7 @@ class Protocol(LanguageServerProtocol):
             self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the server is shutting down")
             return
         try:
-            message = self.structure_message(data)
+            message = self._structured(data)
             if isinstance(message, dict):
                 if is_request:
                     self._refuse(data["id"], t.ErrorCodes.InvalidRequest, "the request has no JSON-RPC version")
@@ -92,8 +102,10 @@ class Protocol(LanguageServerProtocol):
             # pygls has logged the reason's type below `error`; what matters to the client is that it gets an answer.
             if is_request:
                 self._refuse(data["id"], t.ErrorCodes.InvalidParams, f"bad parameters for {data['method']}")
+            elif "method" in data:
+                log.warning("ignored a malformed message (%s)", data["method"])
             else:
-                log.warning("ignored a malformed message (%s)", data.get("method", "response"))
+                self._answered_badly(data.get("id"))
             return
         if is_request and data["method"] == t.INITIALIZE:
             self._initialized = True
@@ -102,6 +114,28 @@ class Protocol(LanguageServerProtocol):
             self.handle_message(message)
         except Exception as error:  # noqa: BLE001 - one bad message must not end the loop
             log.error("message %s failed: %s", data.get("method", "response"), where(error))
+
+    def _structured(self, data: dict[str, Any]) -> Any:
+        """`structure_message`, without what cannot be understood where the rest can. Texts are never guessed."""
+        method = data.get("method")
+        if method == t.TEXT_DOCUMENT_DID_CHANGE:
+            _without_null_ranges(data.get("params"))
+        guesses = isinstance(method, str) and not method.startswith("textDocument/did")
+        for _ in range(ROUNDS if guesses else 0):
+            try:
+                return self.structure_message(data)
+            except JsonRpcException as error:
+                left_out = leave_out(data, error.__cause__ or error)
+                if not left_out:
+                    raise
+                log.info("%s: not understood: %s", method, "; ".join(".".join(map(str, path[1:])) for path in left_out))
+        return self.structure_message(data)
+
+    def _answered_badly(self, msg_id: Any) -> None:
+        log.warning("the client's answer to request %r is malformed", msg_id)
+        future = self._request_futures.pop(msg_id, None) if isinstance(msg_id, int | str) else None
+        if future is not None and not future.done():
+            future.set_exception(JsonRpcInternalError(message="the editor's answer is malformed"))
 
     def _send_response(self, msg_id: Any, result: Any = None, error: t.ResponseError | None = None) -> None:
         if isinstance(result, Written) and error is None:

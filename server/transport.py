@@ -20,6 +20,7 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 _READ_SIZE = 1 << 20
+_MAX_LINES = 10_000  # of the log that nobody has read yet
 _MAX_BODY = 1 << 30  # a longer message is a damaged header, which must not swallow all that follows
 
 
@@ -59,6 +60,11 @@ class PipeWriter:
     def write(self, data: bytes) -> None:
         self._queue.put(data)
 
+    @property
+    def waiting(self) -> int:
+        """Writes that have not begun."""
+        return self._queue.qsize()
+
     def close(self) -> None:
         self._queue.put(None)
 
@@ -77,6 +83,23 @@ class PipeWriter:
                     time.sleep(0.002)  # the descriptor was handed to us non-blocking
                 except OSError:
                     return  # nobody reads any more; the end of the input tells the loop
+
+
+class LogHandler(logging.Handler):
+    """Log lines to a file descriptor, which an editor may never read from: the server must not stop when that is full. What is too much
+    is dropped."""
+
+    def __init__(self, fd: int):
+        super().__init__()
+        self._writer = PipeWriter(fd)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._writer.waiting < _MAX_LINES:
+            self._writer.write(f"{self.format(record)}\n".encode(errors="backslashreplace"))
+
+    def close(self) -> None:
+        self._writer.flush(0.3)
+        super().close()
 
 
 async def read_messages(stream: asyncio.StreamReader, handle: Any) -> None:

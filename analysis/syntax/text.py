@@ -21,6 +21,9 @@ Encoding: TypeAlias = Literal["utf-8", "utf-16", "utf-32"]
 """Units of a column. `utf-32` counts characters (code points), which is also what the command line prints."""
 
 _LINE_END = re.compile(rb"\r\n|\n|\r")
+_BEYOND = re.compile("[\U00010000-\U0010ffff]")  # characters of two UTF-16 units
+_LONG = 4096  # bytes of a line up to a place, from which on is counted by steps
+_STEP = 1024
 _BLOCK = 256  # lines a block when the index is built
 _MAX_BLOCK = 2 * _BLOCK
 
@@ -169,7 +172,32 @@ class Document:
         offset = min(max(offset, 0), len(self.encoded))
         line = self.lines.line_at(offset)
         start = self.lines.start(line)
-        return Position(line, units(self.encoded[start:offset], encoding))
+        if encoding == "utf-8" or offset - start < _LONG:
+            return Position(line, units(self.encoded[start:offset], encoding))
+        steps = self._steps(line, encoding)
+        begin, before = steps[bisect_right(steps, offset, key=lambda step: step[0]) - 1]
+        return Position(line, before + units(self.encoded[begin:offset], encoding))
+
+    def _steps(self, line: int, encoding: Encoding) -> list[tuple[int, int]]:
+        """Byte offsets in a long line, each with the column there: a tool wrote it, and there may be hundreds of places in it."""
+        known = self._steps_by_line.get((line, encoding))
+        if known is None:
+            at, end = self.line_span(line)
+            known = [(at, 0)]
+            column = 0
+            while end - at > _STEP:
+                behind = at + _STEP
+                while behind > at + 1 and self.encoded[behind] & 0xC0 == 0x80:
+                    behind -= 1
+                column += units(self.encoded[at:behind], encoding)
+                at = behind
+                known.append((at, column))
+            self._steps_by_line[line, encoding] = known
+        return known
+
+    @cached_property
+    def _steps_by_line(self) -> dict[tuple[int, str], list[tuple[int, int]]]:
+        return {}
 
     def changed(
         self, changes: Sequence[Change], version: int, encoding: Encoding
@@ -220,7 +248,7 @@ def units(text: bytes | bytearray, encoding: Encoding) -> int:
     characters = decode(text)
     if encoding == "utf-32":
         return len(characters)
-    return len(characters) + sum(c > "\uffff" for c in characters)
+    return len(characters.encode("utf-16-le", "surrogatepass")) // 2
 
 
 def carry(span: tuple[int, int], edits: Iterable[ByteEdit]) -> tuple[int, int] | None:
@@ -273,11 +301,11 @@ def _offset(text: bytes | bytearray, index: LineIndex, position: Position, encod
         return min(start + column, end)
     characters = decode(line)
     if encoding == "utf-16":
-        used = count = 0
-        for character in characters:
-            used += 2 if character > "\uffff" else 1
-            if used > column:
+        wide = 0  # characters of two units before the column
+        for found in _BEYOND.finditer(characters):
+            if found.start() + wide >= column - 1:
+                wide += found.start() + wide == column - 1  # in the middle of it
                 break
-            count += 1
-        column = count
+            wide += 1
+        column -= wide
     return min(start + len(encode(characters[:column])), end)  # longer than the bytes where U+FFFD stands for one

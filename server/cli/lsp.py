@@ -38,9 +38,12 @@ def run(arguments: argparse.Namespace) -> int:
     process = start_process()
     gc.disable()  # nothing to be found among hundreds of types that stay; the server collects in pauses
     from stitchcuda.server.lsp import build_server, run_stdio, run_tcp
+    from stitchcuda.server.transport import LogHandler
 
     level = getattr(logging, arguments.log_level.upper())
-    logging.basicConfig(stream=sys.stderr, level=level, format="%(asctime)s %(levelname)s %(message)s")
+    logging.basicConfig(
+        handlers=[LogHandler(sys.stderr.fileno())], level=level, format="%(asctime)s %(levelname)s %(message)s"
+    )
     server = build_server(version(), analysis_process=process)
     if arguments.tcp is not None:
         return run_tcp(server, arguments.tcp)

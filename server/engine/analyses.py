@@ -92,6 +92,9 @@ class Analyses:
         self._facts: dict[str, tuple[int, FileFacts]] = {}
         self._partly: dict[str, tuple[int, FileFacts]] = {}  # what is known for good of texts that are being analysed
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
+        self._on_disk: (
+            dict[str, None] | None
+        ) = {}  # files that changed there, which the process was not told yet; None: any may have
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._running: dict[str, int] = {}  # path -> revision asked for
         self._at_work = ""  # the file that the process works for
@@ -211,7 +214,12 @@ class Analyses:
         self._send(Texts({}, (path,)))
 
     def disk_changed(self, paths: Sequence[str]) -> None:
-        self._send(DiskChanged(tuple(paths)))
+        """Files may have changed on the disk, any of them without `paths`. Told when something is asked next: some editors tell one file
+        at a time, and each time the process looks through the folders of its programs."""
+        if not paths:
+            self._on_disk = None
+        elif self._on_disk is not None:
+            self._on_disk.update(dict.fromkeys(paths))
 
     def stop_indexing(self) -> None:
         self._send(StopIndexing())
@@ -231,11 +239,15 @@ class Analyses:
             self._ask(document)
 
     def _ask(self, document: Document) -> None:
-        self._send_texts()
+        self._send_news()
         self._running[document.path] = document.revision
         self._send(Check(document.path))
 
-    def _send_texts(self) -> None:
+    def _send_news(self) -> None:
+        """What the process has to know before it is asked something: what changed on the disk, and the texts."""
+        if self._on_disk is None or self._on_disk:
+            self._send(DiskChanged(tuple(self._on_disk or ())))
+            self._on_disk = {}
         changed: dict[str, OpenText | EditedText] = {}
         for document in self._documents.of_files():
             sent = self._sent.get(document.path)
@@ -399,8 +411,8 @@ class Analyses:
 
     async def graph_text(self, path: str, function: str, form: str, trace: str = "") -> str:
         document = self._documents.at(path)
+        self._send_news()
         if document is not None and not self.is_current(document):
-            self._send_texts()
             self._send(Check(path))
         got: GraphAnswer = await self._answer(lambda number: GraphText(number, path, function, form, trace))
         if got.refused:
@@ -409,7 +421,7 @@ class Analyses:
 
     async def fix_all(self, path: str, settings: Settings) -> FixAnswer:
         """All safe fixes of an open document, of the text with the answer's revision."""
-        self._send_texts()
+        self._send_news()
         got: FixAnswer = await self._answer(lambda number: FixAll(number, path, settings))
         return got
 

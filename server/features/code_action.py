@@ -143,34 +143,38 @@ def _find(offers: list[_Offer], data: dict[str, Any]) -> _Offer | None:
 
 def _offers(ls: StitchServer, view: View, within: tuple[int, int] | None = None) -> list[_Offer]:
     offers = []
+    suppressions: dict[tuple[str, int], PlacedFix | None] = {}
     for finding, here in shown_findings(view, settings_at(ls, view.document.path), within):
         offers += [_Offer(finding, here, fix, False) for fix in finding.fixes]
-        suppression = _suppression(view, finding, here.start.line)
+        key = (finding.code, here.start.line)
+        if key not in suppressions:
+            suppressions[key] = _suppression(view, *key)
+        suppression = suppressions[key]
         if suppression is not None:
             offers.append(_Offer(finding, here, suppression, True))
     return offers
 
 
-def _suppression(view: View, finding: PlacedFinding, line: int) -> PlacedFix | None:
+def _suppression(view: View, code: str, line: int) -> PlacedFix | None:
     """A comment at the end of the line. None where a comment would not stand alone: before a line continuation."""
-    if finding.code in ("unknown-suppression", "unused-suppression"):
+    if code in ("unknown-suppression", "unused-suppression"):
         return None
     document = view.document
     text = document.line(line)
     start, _ = document.line_span(line)
     known = _SUPPRESSION.search(text)
     if known is not None:
-        at, new = start + known.end(1), f", {finding.code}"
+        at, new = start + known.end(1), f", {code}"
     elif text.rstrip().endswith(b"\\"):
         return None
     else:
         mark = "#" if os.path.splitext(document.path)[1] == ".py" else "//"
-        at, new = start + len(text.rstrip()), f"  {mark} stitchcuda: ignore[{finding.code}]"
+        at, new = start + len(text.rstrip()), f"  {mark} stitchcuda: ignore[{code}]"
     # The place is in the current text, while the view carries places of the analysed one: carried back it must land there.
     place = _uncarried(view, at)
     if place is None:
         return None
-    return PlacedFix(f"Suppress {finding.code} on this line", False, (PlacedEdit(place, new),))
+    return PlacedFix(f"Suppress {code} on this line", False, (PlacedEdit(place, new),))
 
 
 def _uncarried(view: View, at: int) -> Place | None:

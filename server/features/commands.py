@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -72,8 +73,8 @@ async def _show(ls: StitchServer, text: str, function: str, form: str) -> None:
     opened = False
     if get_capability(ls.client_capabilities, "window.show_document.support"):
         shown = t.ShowDocumentParams(uri=file.as_uri(), external=form == "html", take_focus=True)
-        answer = await ls.window_show_document_async(shown)
-        opened = answer.success
+        with contextlib.suppress(JsonRpcException):
+            opened = (await ls.window_show_document_async(shown)).success
     if not opened:  # a page for a browser where there is none, say
         message = f"The execution graph is in {file}"
         ls.window_show_message(t.ShowMessageParams(type=t.MessageType.Info, message=message))

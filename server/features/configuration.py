@@ -11,7 +11,15 @@ from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from pygls.exceptions import JsonRpcException
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import code_lens, diagnostics, inlay_hint, project_settings, status, watched_files
+from stitchcuda.server.features import (
+    code_lens,
+    diagnostics,
+    inlay_hint,
+    project_settings,
+    registration,
+    status,
+    watched_files,
+)
 from stitchcuda.server.settings import SECTION, Settings, read_settings
 
 if TYPE_CHECKING:
@@ -41,18 +49,15 @@ def initialize(ls: StitchServer, params: t.InitializeParams) -> None:
     if params.process_id is not None:
         ls.watch_parent(params.process_id)
     ls.analyses.configure(ls.roots, ls.settings.wholeProgram)
+    ls.warm_up()
 
 
 async def initialized(ls: StitchServer, params: t.InitializedParams) -> None:
     await _pull(ls)
     await watched_files.register(ls)
     if get_capability(ls.client_capabilities, "workspace.did_change_configuration.dynamic_registration"):
-        registration = t.Registration(
-            id="stitchcuda-settings",
-            method=t.WORKSPACE_DID_CHANGE_CONFIGURATION,
-            register_options=t.DidChangeConfigurationRegistrationOptions(section=SECTION),
-        )
-        await ls.client_register_capability_async(t.RegistrationParams(registrations=[registration]))
+        options = t.DidChangeConfigurationRegistrationOptions(section=SECTION)
+        await registration.register(ls, "stitchcuda-settings", t.WORKSPACE_DID_CHANGE_CONFIGURATION, options)
     await status.initialized(ls)
 
 

@@ -13,6 +13,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
@@ -42,7 +43,8 @@ class Channel:
     published: dict[str, tuple[int, str]] = field(default_factory=dict)  # push: version and digest of the last list
     answered: dict[str, str] = field(default_factory=dict)  # pull: digest of the last report
     pulling: Counter[str] = field(default_factory=Counter)  # pulls that are being answered
-    refreshing: bool = False
+    refreshing: bool = False  # the client was asked to pull again, and has not answered
+    refresh_again: bool = False  # there was a reason meanwhile, which may be newer than what it pulled
     showing: dict[str, asyncio.Task[None]] = field(default_factory=dict)  # by URI: makes a list of new findings
     tasks: set[asyncio.Task[None]] = field(default_factory=set)  # that have something to push
 
@@ -203,10 +205,17 @@ def on_save_diagnostics(ls: StitchServer, document: Document) -> list[str]:
 def refresh(ls: StitchServer) -> None:
     """Asks a pull client to pull again, at most one request at a time."""
     if ls.channel.refreshing:
+        ls.channel.refresh_again = True
         return
     ls.channel.refreshing = True
-    future = ls.workspace_diagnostic_refresh(None)
-    future.add_done_callback(lambda _: setattr(ls.channel, "refreshing", False))
+
+    def answered(future: Future[None]) -> None:
+        again = ls.channel.refresh_again and not future.cancelled()
+        ls.channel.refreshing = ls.channel.refresh_again = False
+        if again:
+            refresh(ls)
+
+    ls.workspace_diagnostic_refresh(None).add_done_callback(answered)
 
 
 def show_again(ls: StitchServer) -> None:

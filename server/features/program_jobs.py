@@ -117,7 +117,7 @@ def unsaved(ls: StitchServer, program: Path) -> str:
         if _is_part(ls, program, document.path):
             try:
                 saved = Path(document.path).read_bytes().removeprefix(b"\xef\xbb\xbf")
-            except OSError:
+            except (OSError, ValueError):  # no file of the disk has such a name
                 return f"save {document.path} first"
             if saved != document.encoded:
                 return f"save {document.path}{'' if _is_utf8(saved) else ' as UTF-8'} first"

@@ -32,6 +32,10 @@ def settings_at(ls: StitchServer, path: str) -> Settings:
     if files.known is None:
         files.known = CheckFiles(ls.roots)
     chosen = ls.settings_of(path)
+    if not os.path.isabs(path):  # a text that is no file belongs to what is opened
+        path = os.path.join(ls.roots[0], "untitled") if ls.roots else ""
+    if not os.path.isabs(path):
+        return chosen
     said = files.known.of(path)
     _tell(ls, files.known.mistakes([path]))
     if said.excluded:

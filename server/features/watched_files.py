@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from pygls.capabilities import get_capability
 from stitchcuda.server.documents import path_of
-from stitchcuda.server.features import diagnostics, project_settings, rewrite
+from stitchcuda.server.features import diagnostics, project_settings, registration, rewrite
 
 if TYPE_CHECKING:
     from stitchcuda.server.lsp import StitchServer
@@ -26,10 +26,7 @@ async def register(ls: StitchServer) -> None:
         return
     watchers = [t.FileSystemWatcher(glob_pattern=pattern) for pattern in _PATTERNS]
     options = t.DidChangeWatchedFilesRegistrationOptions(watchers=watchers)
-    registration = t.Registration(
-        id="stitchcuda-files", method=t.WORKSPACE_DID_CHANGE_WATCHED_FILES, register_options=options
-    )
-    await ls.client_register_capability_async(t.RegistrationParams(registrations=[registration]))
+    await registration.register(ls, "stitchcuda-files", t.WORKSPACE_DID_CHANGE_WATCHED_FILES, options)
 
 
 def did_change(ls: StitchServer, params: t.DidChangeWatchedFilesParams) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import time
 
 import pytest
 from stitchcuda.analysis.syntax.text import (
@@ -211,5 +213,34 @@ def test_store_ignores_what_does_not_fit() -> None:
 
 def test_paths_of_uris() -> None:
     assert path_of("file:///home/a%20b/x.cu") == "/home/a b/x.cu"
+    assert path_of("file://localhost/home/x.cu") == "/home/x.cu"
+    assert path_of("file:///home/x.inl", "cpp") == "/home/x.inl"  # as what includes it names it
+    assert path_of("file:///home/tool", "python") == "/home/tool.py"
     assert path_of("untitled:Untitled-1", "cuda-cpp") == "untitled:Untitled-1.cu"
     assert uri_of("/home/a b/x.cu") == "file:///home/a%20b/x.cu"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-32"])
+def test_places_in_a_long_line(encoding: Encoding) -> None:
+    """Forth and back, at every character around the steps in which it is counted."""
+    line = "".join(random.Random(7).choice("abé核😀\u0301") for _ in range(9000))
+    document = Document.of("file:///x", "/x", 1, f"é\n{line}\n")
+    offset = len("é\n".encode())
+    for character, column in zip(line, _columns_of(line, encoding), strict=True):
+        if (offset + 8) % 1024 < 16:
+            assert document.position(offset, encoding) == Position(1, column)
+            assert document.offset(Position(1, column), encoding) == offset
+        offset += len(character.encode())
+
+
+def _columns_of(line: str, encoding: Encoding) -> list[int]:
+    size = {"utf-8": lambda c: len(c.encode()), "utf-16": lambda c: 1 + (c > "\uffff"), "utf-32": lambda c: 1}[encoding]
+    return [0, *itertools.accumulate(map(size, line[:-1]))]
+
+
+def test_many_places_in_a_long_line_cost_little() -> None:
+    document = Document.of("file:///x", "/x", 1, "é😀" * 170_000)  # a megabyte
+    began = time.process_time()
+    for number in range(600):
+        document.position(number * 6 * 280, "utf-16")
+    assert time.process_time() - began < 0.5
