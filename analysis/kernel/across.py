@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 from math import gcd
 
-from stitchcuda.analysis.kernel.lanes import Coefficient, Form, Monomial, lanes_of
+from stitchcuda.analysis.kernel.coefficients import Coefficient
+from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
 from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, Buffer, KernelTrace, Memory, Mode
 from stitchcuda.analysis.program.ir import Site
 

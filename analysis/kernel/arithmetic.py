@@ -7,18 +7,17 @@ from collections.abc import Callable
 from math import gcd
 from typing import NamedTuple
 
+from stitchcuda.analysis.kernel.coefficients import Coefficient, negative, pairwise
 from stitchcuda.analysis.kernel.lanes import (
     LARGEST,
     ONE,
     WARP,
     ZERO,
-    Coefficient,
     Form,
     Monomial,
     form,
     mask_where,
     number,
-    pairwise,
     symbol,
 )
 
@@ -110,7 +109,7 @@ class Arithmetic:
         whole: dict[Monomial, Coefficient] = {}
         rest: dict[Monomial, Coefficient] = {}
         for mono, c in a.terms:
-            exact = c % k == 0 if isinstance(c, int) else all(x % k == 0 for x in c)
+            exact = c % k == 0 if isinstance(c, int) else c.multiple_of(k)
             (whole if exact and mono else rest)[mono] = c
         left = form(rest)
         if left.exact is None:
@@ -156,17 +155,13 @@ class Arithmetic:
         minus = self.full & ~plus
         for c in symbolic:
             plus &= self._at_least_zero(c)
-            minus &= self._at_least_zero(-c if isinstance(c, int) else tuple(map(operator.neg, c)))
+            minus &= self._at_least_zero(negative(c))
         return plus & ~bad, minus & ~bad
 
     def _at_least_zero(self, c: Coefficient) -> int:
         if isinstance(c, int):
             return self.full if c >= 0 else 0
-        if min(c) >= 0:
-            return self.full
-        if max(c) < 0:
-            return 0
-        return int("".join(["1" if x >= 0 else "0" for x in reversed(c)]), 2)
+        return c.reaching(0)
 
     def zero(self, value: Form) -> tuple[int, int]:
         """The lanes in which it is certainly 0, and those in which it certainly is not."""
@@ -220,11 +215,11 @@ def in_step(margin: Form) -> bool:
             return False
     if unit < 2 or isinstance(own, int) or margin.unknown:
         return False
-    return len({x // unit for x in own}) == 1
+    return own.low // unit == own.high // unit
 
 
 def _number(c: Coefficient) -> Form:
-    return number(c) if isinstance(c, int) else form({(): c})
+    return number(c) if isinstance(c, int) else Form((((), c),))
 
 
 def _over(c: Coefficient, k: int) -> Coefficient:
@@ -263,17 +258,16 @@ def _followed(product: Form) -> bool:
 def _small(c: Coefficient) -> bool:
     if isinstance(c, int):
         return -LARGEST <= c <= LARGEST
-    return -LARGEST <= min(c) and max(c) <= LARGEST
+    return c.within(-LARGEST, LARGEST)
 
 
 def _exact(op: str, x: Coefficient, y: Coefficient) -> Coefficient | None:
     if op in ("/", "%"):
-        if (y == 0) if isinstance(y, int) else 0 in y:
+        if (y == 0) if isinstance(y, int) else y.at(0):
             return None
         return pairwise(_truncated if op == "/" else _remainder, x, y)
     if op in ("<<", ">>"):
-        shifts = (y,) if isinstance(y, int) else y
-        if min(shifts) < 0 or max(shifts) > 63:
+        if not (0 <= y <= 63 if isinstance(y, int) else y.within(0, 63)):
             return None
         return pairwise(operator.lshift if op == "<<" else operator.rshift, x, y)
     action = _EXACT.get(op)

@@ -236,7 +236,7 @@ class Deciding(BlockState, ABC):
                 if isinstance(exact, int):
                     bad |= self.full if exact < 0 else 0
                 elif exact is not None:
-                    bad |= sum(1 << lane for lane, x in enumerate(exact) if x < 0)
+                    bad |= self.full & ~exact.reaching(0)
         return bad
 
     def _left(self, before: tuple[int, int, int], sure: int) -> tuple[int, int, int]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from stitchcuda.analysis.kernel.arithmetic import COMPARISONS
 from stitchcuda.analysis.kernel.deciding import Deciding
-from stitchcuda.analysis.kernel.lanes import ONE, WARP, ZERO, Form, form, number, symbol
+from stitchcuda.analysis.kernel.lanes import ONE, WARP, ZERO, Form, number, per_lane, symbol
 from stitchcuda.analysis.kernel.launches import constant
 from stitchcuda.analysis.kernel.model import Buffer, Memory, Uniformity
 from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, is_volatile
@@ -190,9 +190,7 @@ class Expressions(Deciding, ABC):
         extent, exact = array.dims[0].constant, index.exact if index is not None else None
         if exact is None or not extent or isinstance(exact, int) or not self.kept_away():
             return 0
-        if min(exact) >= 0 and max(exact) < extent:
-            return 0
-        return sum(1 << k for k, x in enumerate(exact) if not 0 <= x < extent)
+        return self.full & ~(exact.reaching(0) & ~exact.reaching(extent))
 
     # ---------------------------------------------------------------------------------------------------------- values
 
@@ -355,7 +353,7 @@ class Expressions(Deciding, ABC):
                 return Value(ONE)
             if not decision.yes:
                 return Value(ZERO)
-            return Value(form({(): tuple([decision.yes >> k & 1 for k in range(self.width)])}))
+            return Value(per_lane(tuple([decision.yes >> k & 1 for k in range(self.width)])))
         spread = max((g.uniformity for g in decision.when_true), key=list(Uniformity).index, default=Uniformity.DATA)
         return Value(spread=spread, decision=decision)
 

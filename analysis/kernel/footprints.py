@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import TypeAlias
 
+from stitchcuda.analysis.kernel.coefficients import Distances
 from stitchcuda.analysis.kernel.lanes import WARP, Form, Key, lanes_of
 from stitchcuda.analysis.kernel.model import Access, Buffer, KernelTrace, Mask, Memory
 
@@ -131,6 +132,7 @@ class Footprints:
         self._granules = _granules(trace)
         self._known: dict[tuple[Form, Mask, int, int], Footprint] = {}
         self._patterns: dict[tuple[tuple[Cell, ...], Mask, int], Pattern] = {}
+        self._placed: dict[tuple[Distances, int, Mask, int, int], tuple[Pattern, int]] = {}
         self._numbers: dict[Key, int] = {}  # of indices that are not known
 
     def of(self, access: Access) -> Footprint:
@@ -154,10 +156,17 @@ class Footprints:
             return Footprint(self._pattern(tuple([cell - first for cell in cells]), access.lanes, 1), first, True)
         if isinstance(exact, int):
             return Footprint(self._pattern((0,) * len(lanes), access.lanes, span), exact // grain)
-        chosen = exact if len(exact) == len(lanes) else [exact[lane] for lane in lanes]
-        first = min(chosen) // grain
-        lowest = first * grain
-        return Footprint(self._pattern(tuple([(x - lowest) // grain for x in chosen]), access.lanes, span), first)
+        whole, rest = divmod(exact.base, grain)
+        key = (exact.distances, rest, access.lanes, grain, span)
+        placed = self._placed.get(key)
+        if placed is None:
+            apart = exact.distances.each
+            chosen = [rest + x for x in apart] if len(apart) == len(lanes) else [rest + apart[lane] for lane in lanes]
+            first = min(chosen) // grain
+            lowest = first * grain
+            starts = tuple([(x - lowest) // grain for x in chosen])
+            placed = self._placed[key] = self._pattern(starts, access.lanes, span), first
+        return Footprint(placed[0], whole + placed[1])
 
     def _pattern(self, starts: tuple[int, ...], lanes: Mask, span: int) -> Pattern:
         key = (starts, lanes, span)
@@ -271,6 +280,6 @@ def _granules(trace: KernelTrace) -> dict[Buffer, int]:
         grain = gcd(grain, access.size)
         exact = access.offset.exact
         if exact is not None:
-            grain = gcd(grain, exact) if isinstance(exact, int) else gcd(grain, *exact[:64])
+            grain = gcd(grain, exact) if isinstance(exact, int) else gcd(grain, exact.base, exact.distances.unit)
         out[access.buffer] = grain
     return out

@@ -3,20 +3,20 @@
 A `Form` is a polynomial over symbols whose coefficients are numbers that may differ between lanes: `row * n + col` is
 `{("n",): rows, (): cols}`. Symbols stand for what the source does not say. The first character of a symbol's name
 tells how it varies: "~" differs between lanes in an unknown way, "^" is the same within a warp, all others are the same
-in the whole block. A coefficient is one `int` (the same in every lane) or one number a lane.
+in the whole block. A coefficient is one `int` (the same in every lane) or one number a lane (`coefficients.py`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 from typing import TypeAlias
 
+from stitchcuda.analysis.kernel.coefficients import Coefficient, coefficient, each_lane, negative, pairwise
 from stitchcuda.analysis.quick_init import quick_init
 
-Coefficient: TypeAlias = int | tuple[int, ...]
 Monomial: TypeAlias = tuple[str, ...]
 Key: TypeAlias = tuple[tuple[Monomial, int], ...]  # a Form's value in one lane; equal keys are equal numbers
 
@@ -89,7 +89,7 @@ class Form:
             if isinstance(c, int):
                 columns.append([(mono, c)] * len(lanes))
             else:
-                values = list(c) if len(lanes) == len(c) else [c[lane] for lane in lanes]
+                values = list(c.values) if len(lanes) == len(c) else [c[lane] for lane in lanes]
                 gaps = gaps or 0 in values
                 columns.append([(mono, value) for value in values])
         if not columns:
@@ -99,7 +99,7 @@ class Form:
 
     def keys(self, lanes: tuple[int, ...]) -> list[object]:
         """One value for each of these lanes: equal where the number is, if it is not `unknown`."""
-        own = [c for _, c in self.terms if not isinstance(c, int)]
+        own = [c.distances.each for _, c in self.terms if not isinstance(c, int)]
         if not own:
             return [0] * len(lanes)
         if len(own) == 1:
@@ -112,20 +112,8 @@ class Form:
             for s in mono:
                 if s[0] == "~" or s[0] == "^" and group != WARP:
                     return False
-            if isinstance(c, int):
-                continue
-            if not group:
-                members = lanes_of(lanes)
-                if members and (c[members[0]] != c[members[-1]] or len({c[lane] for lane in members}) > 1):
-                    return False
-                continue
-            for together in groups_of(lanes, group):
-                first = c[together[0]]
-                if c[together[-1]] != first:
-                    return False
-                for lane in together:
-                    if c[lane] != first:
-                        return False
+            if not isinstance(c, int) and not c.distances.same_on(lanes, group, groups_of):
+                return False
         return True
 
     def __add__(self, other: Form) -> Form:
@@ -145,7 +133,7 @@ class Form:
         return form(out)
 
     def __neg__(self) -> Form:
-        return Form(tuple([(m, -c if isinstance(c, int) else tuple(map(operator.neg, c))) for m, c in self.terms]))
+        return Form(tuple([(m, negative(c)) for m, c in self.terms]))
 
     def __sub__(self, other: Form) -> Form:
         if self is other:
@@ -191,18 +179,14 @@ class Form:
 def form(terms: Mapping[Monomial, Coefficient]) -> Form:
     out = []
     for mono, c in sorted(terms.items()) if len(terms) > 1 else terms.items():
-        if not isinstance(c, int) and c[0] == c[-1] and c.count(c[0]) == len(c):
-            c = c[0]
-        if c != 0:
+        if not isinstance(c, int) or c:
             out.append((mono, c))
     return Form(tuple(out))
 
 
 def _single(mono: Monomial, c: Coefficient) -> Form:
     """The Form of one term."""
-    if not isinstance(c, int) and c[0] == c[-1] and c.count(c[0]) == len(c):
-        c = c[0]
-    return Form(((mono, c),)) if c != 0 else ZERO
+    return Form(((mono, c),)) if not isinstance(c, int) or c else ZERO
 
 
 def number(value: int) -> Form:
@@ -214,33 +198,11 @@ def symbol(name: str) -> Form:
 
 
 def per_lane(values: tuple[int, ...]) -> Form:
-    return form({(): values})
+    return Form((((), c),)) if (c := coefficient(values)) != 0 else ZERO
 
 
 ZERO = Form(())
 ONE = Form((((), 1),))
-
-
-def pairwise(op: Callable[[int, int], int], a: Coefficient, b: Coefficient) -> Coefficient:
-    if isinstance(a, int):
-        if isinstance(b, int):
-            return op(a, b)
-        if op is operator.add:
-            return tuple([a + y for y in b])
-        if op is operator.sub:
-            return tuple([a - y for y in b])
-        if op is operator.mul:
-            return tuple([a * y for y in b])
-        return tuple([op(a, y) for y in b])
-    if isinstance(b, int):
-        if op is operator.add:
-            return tuple([x + b for x in a])
-        if op is operator.sub:
-            return tuple([x - b for x in a])
-        if op is operator.mul:
-            return tuple([x * b for x in a])
-        return tuple([op(x, b) for x in a])
-    return tuple(map(op, a, b))
 
 
 def select(lanes: int, chosen: Form, other: Form, width: int) -> Form:
@@ -255,12 +217,11 @@ def select(lanes: int, chosen: Form, other: Form, width: int) -> Form:
         if x == y:
             out[mono] = x
             continue
-        left = (x,) * width if isinstance(x, int) else x
-        right = (y,) * width if isinstance(y, int) else y
+        left, right = each_lane(x, width), each_lane(y, width)
         picked: list[int] = []
         for chosen_here, start, end in runs:
             picked += left[start:end] if chosen_here else right[start:end]
-        out[mono] = tuple(picked)
+        out[mono] = coefficient(tuple(picked))
     return form(out)
 
 
@@ -308,14 +269,14 @@ _groups: dict[tuple[int, int], tuple[tuple[int, ...], ...]] = {}
 
 
 def groups_of(lanes: int, group: int) -> tuple[tuple[int, ...], ...]:
-    """The lanes in a mask, ascending, those of each so many neighbours together."""
+    """The lanes in a mask, ascending, those of each so many neighbours together (0: all)."""
     known = _groups.get((lanes, group))
     if known is None:
         if len(_groups) > 4096:
             _groups.clear()
         found: dict[int, list[int]] = {}
         for lane in lanes_of(lanes):
-            found.setdefault(lane // group, []).append(lane)
+            found.setdefault(lane // group if group else 0, []).append(lane)
         known = _groups[lanes, group] = tuple([tuple(each) for each in found.values()])
     return known
 
@@ -324,4 +285,4 @@ def mask_where(values: Coefficient, width: int) -> int:
     """The lanes whose number is not zero."""
     if isinstance(values, int):
         return (1 << width) - 1 if values else 0
-    return int("".join(["1" if value else "0" for value in reversed(values)]), 2)
+    return ((1 << width) - 1) & ~values.at(0)

@@ -89,7 +89,7 @@ def _alike(first: Sequence[Step], second: Sequence[Step]) -> tuple[tuple[Step, F
             by, divisor = (c.left - b.left).exact, c.right.constant
             if by is None or not divisor:
                 return None
-            if by % divisor if isinstance(by, int) else any(x % divisor for x in by):
+            if by % divisor if isinstance(by, int) else not by.multiple_of(divisor):
                 return None
         else:
             return None

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED, MAYBE, Arithmetic
-from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, lanes_of, mask_where, number, per_lane, select, symbol
+from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, mask_where, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
     Barrier,
@@ -181,7 +181,7 @@ class BlockState:
             inside = (offset - place.row[0]).exact
             if inside is not None and not isinstance(inside, int):
                 last = place.row[1] - size
-                lanes &= ~sum(1 << lane for lane, x in enumerate(inside) if not 0 <= x <= last)
+                lanes &= inside.reaching(0) & ~inside.reaching(last + 1)
         if place.target.bytes is not None and size is not None:
             lanes &= ~self._out_of_bounds(offset, place.target.bytes - size)
         if not lanes:
@@ -217,10 +217,10 @@ class BlockState:
             return 0
         if isinstance(exact, int):
             bad = 0 if 0 <= exact <= last else self.active
-        elif min(exact) >= 0 and max(exact) <= last:
+        elif exact.within(0, last):
             return 0
         else:
-            bad = sum(1 << k for k in lanes_of(self.active) if not 0 <= exact[k] <= last)
+            bad = self.active & ~(exact.reaching(0) & ~exact.reaching(last + 1))
         kept_away = self.kept_away()
         if bad and not (kept_away and self.shape.known == "launch"):
             self.outside = True

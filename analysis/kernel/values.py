@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TypeAlias
 
-from stitchcuda.analysis.kernel.lanes import Form, number, symbol
+from stitchcuda.analysis.kernel.lanes import Form, number, per_lane, symbol
 from stitchcuda.analysis.kernel.model import Buffer, Guard, Mask, Uniformity
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.quick_init import quick_init
@@ -197,6 +197,6 @@ def wrapped(value: Form, type_name: str) -> Form:
         return value
     if isinstance(exact, int):
         return value if low <= exact <= high else number((exact - low) % top + low)
-    if min(exact) >= low and max(exact) <= high:
+    if exact.within(low, high):
         return value
-    return Form((((), tuple([(x - low) % top + low for x in exact])),))
+    return per_lane(tuple([(x - low) % top + low for x in exact.values]))

@@ -161,7 +161,7 @@ def _masks(call: Barrier, threads: int) -> tuple[int, ...] | None:
     exact = call.mask.exact if call.mask is not None else None
     if exact is None:
         return None
-    return (exact & FULL,) * threads if isinstance(exact, int) else tuple(m & FULL for m in exact)
+    return (exact & FULL,) * threads if isinstance(exact, int) else tuple([m & FULL for m in exact.values])
 
 
 def _known(call: Barrier, masks: tuple[int, ...], calls: list[Barrier]) -> _Fault | None:
@@ -241,7 +241,7 @@ def _whole_warps(margin: Form, numbers: Mapping[str, int]) -> bool:
     fixed = grain = 0
     for mono, c in margin.terms:
         if not mono:
-            rest = [c] if isinstance(c, int) else list(c)
+            rest = [c] if isinstance(c, int) else list(c.values)
         elif not isinstance(c, int):
             return False
         elif all(s in numbers for s in mono):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 
+from stitchcuda.analysis.kernel.coefficients import Lanes, coefficient
 from stitchcuda.analysis.kernel.lanes import Form, form, select, symbol
 
 
@@ -11,7 +12,7 @@ def _number(chance: random.Random, width: int) -> Form:
     kind = chance.randrange(3)
     if not kind:
         return form({(): chance.randint(0, 3)})
-    values = form({(): tuple(chance.randint(0, 3) for _ in range(width))})
+    values = form({(): coefficient(tuple(chance.randint(0, 3) for _ in range(width)))})
     return values if kind == 1 else values + symbol("n")
 
 
@@ -43,7 +44,7 @@ def test_sums_and_products_are_those_of_each_lane() -> None:
             assert [_at(f, lane, 7) for f in (a + b, a - b, product)] == [x + y, x - y, x * y]
         for made in (a + b, a - b, product):
             assert list(made.terms) == sorted(made.terms, key=lambda term: term[0])
-            assert all(isinstance(c, int) and c or isinstance(c, tuple) and len(set(c)) > 1 for _, c in made.terms)
+            assert all(isinstance(c, int) and c or isinstance(c, Lanes) and len(set(c)) > 1 for _, c in made.terms)
 
 
 def test_what_is_the_same_in_some_lanes_is_told_by_each_of_them() -> None:
