@@ -16,7 +16,7 @@ from lsprotocol import types as t
 from pygls.lsp.server import LanguageServer
 from pygls.protocol import default_converter
 from stitchcuda.analysis.syntax.text import Document
-from stitchcuda.server import child_command, lifetime, sources
+from stitchcuda.server import child_command, lifetime, sources, warming
 from stitchcuda.server.collecting import collect_in_pauses
 from stitchcuda.server.convert import View, from_position
 from stitchcuda.server.documents import Documents, path_of
@@ -114,6 +114,7 @@ class StitchServer(LanguageServer):
         )
         self._ended: asyncio.Future[int] | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._warming: asyncio.Task[None] | None = None
 
     # ------------------------------------------------------------------------------------------------------ for features
 
@@ -185,6 +186,9 @@ class StitchServer(LanguageServer):
     def publish_on_save(self, document: Document) -> None:
         diagnostics.publish_on_save(self, document)
 
+    def warm_up(self) -> None:
+        self._warming = asyncio.create_task(warming.warm_up(self))
+
     def watch_parent(self, pid: int) -> None:
         async def watch() -> None:
             await lifetime.parent_gone(pid)
@@ -218,8 +222,9 @@ class StitchServer(LanguageServer):
         finally:
             reading.cancel()
             collecting.cancel()
-            if self._watch is not None:
-                self._watch.cancel()
+            for task in (self._watch, self._warming):
+                if task is not None:
+                    task.cancel()
             self.analyses.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
