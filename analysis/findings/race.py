@@ -414,21 +414,30 @@ def without_implied(timeline: Timeline, found: list[Race], *, any_buffer: bool =
         behind[race.earlier.id].append(race)
         before[race.later.id].append(race)
 
-    def stronger(other: Race, race: Race) -> bool:
-        same = any_buffer or memory[other.buffer.id] == memory[race.buffer.id]
-        return other is not race and same and RANK[other.confidence] >= RANK[race.confidence]
-
-    def implied(race: Race) -> bool:
-        later, stream = race.later.id, race.later.stream
-        for other in before[later]:
-            if timeline.ordered(race.earlier.id, other.earlier.id) and stronger(other, race):
-                return True
-        for other in behind[race.earlier.id]:
-            if other.later.stream == stream and stronger(other, race):
-                number = other.later.id
-                if timeline.ordered(number, later) or (stream is None and timeline.earlier[later] >> number & 1):
-                    return True
-        return False
-
-    kept = [race for race in found if not implied(race)]
+    kept = [race for race in found if not _implied(race, timeline, behind, before, None if any_buffer else memory)]
     return sorted(kept, key=lambda r: (r.later.site, -RANK[r.confidence], r.earlier.site))
+
+
+def _implied(
+    race: Race,
+    timeline: Timeline,
+    behind: dict[int, list[Race]],
+    before: dict[int, list[Race]],
+    memory: tuple[int, ...] | None,
+) -> bool:
+    later, stream = race.later.id, race.later.stream
+    for other in before[later]:
+        if timeline.ordered(race.earlier.id, other.earlier.id) and _stronger(other, race, memory):
+            return True
+    for other in behind[race.earlier.id]:
+        if other.later.stream == stream and _stronger(other, race, memory):
+            number = other.later.id
+            if timeline.ordered(number, later) or (stream is None and timeline.earlier[later] >> number & 1):
+                return True
+    return False
+
+
+def _stronger(other: Race, race: Race, memory: tuple[int, ...] | None) -> bool:
+    """Another one that is as sure, and about the same memory unless that does not matter."""
+    same = memory is None or memory[other.buffer.id] == memory[race.buffer.id]
+    return other is not race and same and RANK[other.confidence] >= RANK[race.confidence]

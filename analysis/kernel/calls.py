@@ -92,23 +92,8 @@ class Calls(GroupCalls, ABC):
         """Overloads are told apart by their parameters' types where the arguments' are known; else the first stands for
         all, but what it does to memory is not certain."""
         if len(candidates) > 1:
-            candidates = self._fitting(candidates, values) or candidates
+            candidates = [f for f in candidates if _fits(f, values)] or candidates
         return self.inline(candidates[0], node.args, values, template, this, node.span)
-
-    def _fitting(self, candidates: list[ir.Function], values: list[Value]) -> list[ir.Function]:
-        def taken(param: ir.Param, value: Value, template: tuple[str, ...]) -> bool:
-            name, pointer = param.type.name, bool(param.type.pointer or param.type.dims)
-            if not pointer:
-                held = bool(value.places) and value.number is None and not param.type.reference
-                return not held or name in (*template, "auto")
-            if value.places:
-                return name in (*template, "void") or any(not p.element or p.element == name for p in value.places)
-            return value.number is None or value.number == ZERO
-
-        def fits(function: ir.Function) -> bool:
-            return all(taken(p, v, function.template) for p, v in zip(function.params, values, strict=False))
-
-        return [f for f in candidates if fits(f)]
 
     def inline(
         self,
@@ -540,6 +525,21 @@ class Calls(GroupCalls, ABC):
             isinstance(n, ir.Call) and isinstance(n.callee, ir.Name) and known.SYNCHRONISING.search(n.callee.name)
             for n in ir.walk(function.body)
         )
+
+
+def _fits(function: ir.Function, values: list[Value]) -> bool:
+    """Whether values may be given to the parameters of an overload."""
+    return all(_taken(p, v, function.template) for p, v in zip(function.params, values, strict=False))
+
+
+def _taken(param: ir.Param, value: Value, template: tuple[str, ...]) -> bool:
+    name, pointer = param.type.name, bool(param.type.pointer or param.type.dims)
+    if not pointer:
+        held = bool(value.places) and value.number is None and not param.type.reference
+        return not held or name in (*template, "auto")
+    if value.places:
+        return name in (*template, "void") or any(not p.element or p.element == name for p in value.places)
+    return value.number is None or value.number == ZERO
 
 
 def _accepts(function: ir.Function, count: int) -> bool:

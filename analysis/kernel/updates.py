@@ -53,15 +53,17 @@ def update_of(access: Access, conditions: Conditions, function: Function, spelle
     if any(spelled(part) in old for part in _operands(node.value)):
         logical = isinstance(node.value, ir.Binary) and node.value.op in ("||", "&&", "|", "&")
         return Update(node, Kind.CHOICE if isinstance(node.value, ir.Conditional) else Kind.OTHER, logical)
-
-    def compares(part: ir.Expr | ir.Stmt) -> bool:
-        sides = (part.left, part.right) if isinstance(part, ir.Binary) and part.op in COMPARISONS else ()
-        return any(spelled(ir.bare(side)) in old for side in sides)
-
     for guard in access.guards:
-        if guard.site.function == access.site.function and conditions.condition(guard, compares):
+        if guard.site.function == access.site.function and conditions.condition(
+            guard, lambda part: _compares(part, old, spelled)
+        ):
             return Update(node, Kind.CHOICE, _same_for_all(node.value, function))
     return None
+
+
+def _compares(part: ir.Expr | ir.Stmt, old: set[str], spelled: Spelling) -> bool:
+    sides = (part.left, part.right) if isinstance(part, ir.Binary) and part.op in COMPARISONS else ()
+    return any(spelled(ir.bare(side)) in old for side in sides)
 
 
 def _copies(conditions: Conditions, function: str, value: ir.Expr, target: str, spelled: Spelling) -> Iterator[str]:

@@ -79,6 +79,10 @@ class Executor(GlobalObjects):
             self.cuts[Cut(Site(entry, function.path, function.name_span), what)] = None
         return self.timeline(entry)
 
+    def done(self) -> None:
+        """It is not used any more: it lets go of what refers to it, so that all goes now and not with some later collection."""
+        self._evaluators.clear()
+
 
 def execute_entry(
     program: Program,
@@ -92,4 +96,8 @@ def execute_entry(
     soon after `cancelled` is true."""
     if sys.getrecursionlimit() < RECURSION_LIMIT:
         sys.setrecursionlimit(RECURSION_LIMIT)
-    return Executor(program, options or Options(), sources, cancelled).run(entry)
+    executor = Executor(program, options or Options(), sources, cancelled)
+    try:
+        return executor.run(entry)
+    finally:
+        executor.done()

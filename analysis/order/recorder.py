@@ -117,9 +117,6 @@ class Recorder:
         self.program = program
         self.options = options
         self._cancelled: Callable[[], bool] | None = None
-        self.machine = Machine(
-            lambda s: self.streams[s], lambda o: self.before[o] | self.ops[o].waits, lambda e: self.events[e]
-        )
         self.objects: list[Object] = []
         self._objects: dict[Identity, int] = {}
         self._locals: dict[tuple[object, ...], int] = {}
@@ -138,6 +135,8 @@ class Recorder:
         self._numbers: dict[Identity, int] = {}
         self.ops: list[Op] = []
         self.before: list[int] = []
+        ops, before = self.ops, self.before  # what held this object itself would keep it until a collection
+        self.machine = Machine(self.streams.__getitem__, lambda o: before[o] | ops[o].waits, self.events.__getitem__)
         self.earlier: list[int] = []
         self.may: list[int] = []
         self.partly: list[int] = []
@@ -152,6 +151,7 @@ class Recorder:
         self.faults: list[Fault] = []
         self.external = False  # the wait that is written down now takes an external event into the graph
         self.queries: dict[Site, int] = {}  # the latest query written at a place
+        self.answers: dict[str, tuple[int, bool]] = {}  # by symbol: the query, and whether "true" says that all is done
         self.told_by_query: dict[str, frozenset[Span]] = {}  # by function: the queries whose answer is looked into
         self.executed: set[str] = set()
         self.effort = Effort(options.max_steps)

@@ -295,6 +295,7 @@ class FunctionLowering:
                 whole: Stmt = one(cx, body_node)
                 body = Block(cx.span(body_node), (whole,))
         inner = [local_types(*each) for each in tally.local_types[:_MAX_LOCAL_TYPES]]
+        tally.local_types.clear()  # contexts, which hold the tally
         own = tally.locals | {p.name for p in parameters}
         objects = {"operator()"} if tally.called & own else set()  # a variable that is called may be an object
         return Lowered(

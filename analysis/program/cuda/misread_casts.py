@@ -61,17 +61,17 @@ def _is_value(cx: Context, name: str, op: str, operand: Node) -> bool:
 
 def regrouped(spans: list[tuple[int, int]], operands: list[Expr], operators: list[str]) -> Expr:
     """A flat chain of operators as a tree by precedence; each operand comes with its span."""
-    position = 0
+    return _climb(list(zip(spans, operands, strict=True)), operators, 0, 0)[0]
 
-    def climb(least: int) -> tuple[Expr, tuple[int, int]]:
-        nonlocal position
-        left, span = operands[position], spans[position]
-        while position < len(operators) and _PRECEDENCE.get(operators[position], -1) >= least:
-            op = operators[position]
-            position += 1
-            right, end = climb(_PRECEDENCE[op] + 1)
-            span = (min(span[0], end[0]), max(span[1], end[1]))
-            left = Binary(span, op, left, right)
-        return left, span
 
-    return climb(0)[0]
+def _climb(
+    operands: list[tuple[tuple[int, int], Expr]], operators: list[str], position: int, least: int
+) -> tuple[Expr, tuple[int, int], int]:
+    """What begins at an operand and is held together by operators of at least a level; its span, and the operand where it ends."""
+    span, left = operands[position]
+    while position < len(operators) and _PRECEDENCE.get(operators[position], -1) >= least:
+        op = operators[position]
+        right, end, position = _climb(operands, operators, position + 1, _PRECEDENCE[op] + 1)
+        span = (min(span[0], end[0]), max(span[1], end[1]))
+        left = Binary(span, op, left, right)
+    return left, span, position

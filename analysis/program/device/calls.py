@@ -25,7 +25,7 @@ from stitchcuda.analysis.program.device.values import (
 class DeviceCalls(DeviceExpressions, ABC):
     def __init__(self, program: ir.Program) -> None:
         super().__init__(program)
-        self._pure = Pure(self._environment, self._may_mean, self._declared)
+        self._only_compute: dict[str, bool] = {}
 
     def _may_mean(self, name: str, count: int) -> list[ir.Function]:
         """The functions that a call may mean, from whatever file it is made."""
@@ -206,7 +206,9 @@ class DeviceCalls(DeviceExpressions, ABC):
 
     def _inline(self, function: ir.Function, args: Sequence[ir.Expr], values: list[Value], this: Value) -> Value:
         self._reach(function)
-        if this == UNKNOWN and self._pure.makes_no_index(function) and _only_values(values):
+        # Made for each question: an object that is kept and asks this one would make a cycle that only a collection frees.
+        pure = Pure(self._environment, self._may_mean, self._declared, self._only_compute)
+        if this == UNKNOWN and pure.makes_no_index(function) and _only_values(values):
             return combine(values)
         for frame in self._frames:
             if frame.function.uid == function.uid:  # recursion: its first round showed the accesses

@@ -19,18 +19,19 @@ _HARMLESS = (
 
 
 class Pure:
-    """`named`: the functions that a call of a name with so many arguments in a function may mean."""
+    """`named`: the functions that a call of a name with so many arguments in a function may mean. `known`: what was found out, by uid."""
 
     def __init__(
         self,
         environment: Environment,
         named: Callable[[str, int], Sequence[ir.Function]],
         declared: Callable[[str], bool],
+        known: dict[str, bool],
     ) -> None:
         self._environment = environment
         self._named = named
         self._declared = declared
-        self._known: dict[str, bool] = {}
+        self._known = known
 
     def makes_no_index(self, function: ir.Function) -> bool:
         """Nothing depends on such a call but its value, and that is no number by which memory is indexed."""

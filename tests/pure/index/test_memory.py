@@ -75,3 +75,63 @@ def test_a_file_that_is_gone_takes_what_is_known_of_it_along() -> None:
     index.analyse(None)
     after = alive(index)
     assert after["Function"] <= before["Function"] + 2 and after["Block"] <= before["Block"] + 4
+
+
+WHOLE = """\
+#define AREA(w, x) (2 * (w) + (x) - 1)
+__device__ float half_of(float v) { return v * 0.5f; }
+__device__ int half_of(int v) { return v / 2; }
+__global__ void most(int* best, const int* x, float* y, int n) {
+  struct Pair { int a, b; };
+  int i = blockIdx.x * blockDim.x + threadIdx.x;
+  if (x[i] > *best) *best = x[i];
+  if (i < n) y[i] = half_of(y[i]) + half_of(x[i]);
+}
+int main() {
+  struct Size { int n; };
+  Size size;
+  size.n = AREA(4, 5) * 256;
+  int *best, *x, *host;
+  float* y;
+  cudaStream_t one, other;
+  cudaStreamCreate(&one);
+  cudaStreamCreate(&other);
+  cudaMalloc(&best, 4);
+  cudaMalloc(&x, 4096);
+  cudaMalloc(&y, 4096);
+  cudaMallocHost(&host, 4096);
+  for (int k = 0; k < size.n; ++k) {
+    cudaMemcpyAsync(x, host, 4096, cudaMemcpyHostToDevice, one);
+    most<<<16, 64, 0, other>>>(best, x, y, size.n);
+    most<<<16, 64, 0, one>>>(best, x, y, size.n);
+  }
+  cudaDeviceSynchronize();
+}
+"""
+
+
+def left_to_collections(index: Index, text: bytes) -> Counter[str]:
+    """The kinds of the objects that an analysis leaves in cycles."""
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        index.put("/a.cu", text)
+        analysis = index.analyse()
+        assert {f.code for f in analysis.findings} >= {"stream-race-raw", "missing-atomic"}
+        del analysis
+        index.drop("/a.cu")
+        index.analyse()
+        gc.collect()
+        return Counter(type(o).__name__ for o in gc.garbage if type(o).__module__.startswith("stitchcuda"))
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def test_what_an_analysis_needs_no_more_goes_at_once() -> None:
+    """No cycles: a collection would have to visit all that is alive to free them."""
+    index = Index(strict=True)
+    left_to_collections(index, WHOLE.encode())  # what is made once
+    assert not left_to_collections(index, WHOLE.replace("4096", "8192").encode())
