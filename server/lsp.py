@@ -142,12 +142,15 @@ class StitchServer(LanguageServer):
     async def outline_at(self, uri: str, position: t.Position) -> View | None:
         """The launches and functions around a position. Those of an older text are there at once; where there are none yet, what the
         position asks for is looked at ahead of the rest."""
+
+        def at(document: Document) -> int:
+            return from_position(document, position, self.documents.encoding)
+
         document = self.documents.get(uri)
         if document is not None and self.is_relevant(document) and self.analyses.outline(document) is None:
-            at = from_position(document, position, self.documents.encoding)
             try:
                 async with asyncio.timeout(_OUTLINE_SECONDS):
-                    found = await self.analyses.outline_at(document, at)
+                    found = await self.analyses.outline_at(uri, at)
             except (TimeoutError, EngineUnavailable):
                 return None
             document = self.documents.get(uri)

@@ -264,6 +264,16 @@ def carry(span: tuple[int, int], edits: Iterable[ByteEdit]) -> tuple[int, int] |
     return start, end
 
 
+def at_before(offset: int, edits: Sequence[ByteEdit]) -> int:
+    """Where a byte of a text was before the edits that led to it; of what they inserted, where they did."""
+    for edit in reversed(edits):
+        if offset >= edit.start + edit.size:
+            offset += edit.end - edit.start - edit.size
+        elif offset > edit.start:
+            offset = edit.start
+    return offset
+
+
 def hull(edits: Iterable[ByteEdit], size: int) -> tuple[int, int]:
     """How many bytes at the front and at the back of a text of `size` bytes no edit of a sequence touched."""
     whole = front = back = size

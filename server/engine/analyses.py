@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import IO, Any
 
-from stitchcuda.analysis.syntax.text import Document, hull
+from stitchcuda.analysis.syntax.text import Document, at_before, hull
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine import stuck
 from stitchcuda.server.engine.facts import FileFacts
@@ -401,13 +401,27 @@ class Analyses:
         """The newest launches and functions of a document, with the revision they hold for."""
         return self._outlines.get(document.path) if self._documents.is_of_its_file(document) else None
 
-    async def outline_at(self, document: Document, at: int) -> tuple[int, FileFacts] | None:
-        """What is known around a byte of a document's text as soon as that is analysed; None when it is not going to be."""
-        path, revision = document.path, document.revision
-        if path in self._timers:
-            self.request(path, 0)
+    async def outline_at(self, uri: str, position: Callable[[Document], int]) -> tuple[int, FileFacts] | None:
+        """What is known around a byte of a document's text, with the revision that it holds for: of the last text that was analysed, at
+        once; before there was one, as soon as the current one is. `position` says which byte of a text. None when there is nothing."""
+        asked = -1
+        while (document := self._documents.get(uri)) is not None:
+            path = document.path
+            revision = self._facts[path][0] if path in self._facts else document.revision
+            edits = self._documents.since(uri, revision)
+            if revision == asked or edits is None or not self._documents.is_of_its_file(document):
+                return None
+            if path not in self._facts and path in self._timers:
+                self.request(path, 0)
+            facts = await self._outline_around(path, revision, at_before(position(document), edits))
+            if facts is not None:
+                return revision, facts
+            asked = revision  # it may have given way to a newer one on the way
+        return None
+
+    async def _outline_around(self, path: str, revision: int, at: int) -> FileFacts | None:
         got: OutlineAnswer = await self._answer(lambda number: OutlineAt(number, path, revision, at))
-        return (revision, got.facts) if got.facts is not None else None
+        return got.facts
 
     async def graph_text(self, path: str, function: str, form: str, trace: str = "") -> str:
         document = self._documents.at(path)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 
-from stitchcuda.server.engine.messages import LENGTH, Check, GraphText, Request, StopIndexing, unpack
+from stitchcuda.server.engine.messages import LENGTH, Check, GraphText, OutlineAt, Request, StopIndexing, unpack
 
 
 class Inbox:
@@ -48,6 +49,17 @@ class Inbox:
     def is_waiting(self) -> bool:
         """Whether there is a request."""
         return bool(self._requests)
+
+    def take_outline_at(self, wanted: Callable[[OutlineAt], bool]) -> OutlineAt | None:
+        """The first request of that kind that is `wanted`, ahead of what came before it."""
+        with self._ready:
+            waiting = list(self._requests)
+        for request in waiting:
+            if isinstance(request, OutlineAt) and wanted(request):
+                with self._ready:
+                    self._requests.remove(request)
+                return request
+        return None
 
     def put_back(self, request: Request) -> None:
         """To be handled after everything that is waiting now."""

@@ -140,7 +140,7 @@ class AnalysisProcess:
             case FixAll():
                 self._fix_all(request)
             case OutlineAt():
-                self._outline_at(request)
+                self._outline_at(request, self._inbox.is_waiting)
 
     # -------------------------------------------------------------------------------------------------------- programs
 
@@ -375,7 +375,12 @@ class AnalysisProcess:
         began = time.perf_counter()
         size = len(self._open[path].text)
         pace = Pace(lambda known: self._tell(program, path, known), size, is_new=program.analysis is None)
-        analysis = program.index.analyse(cancel.is_set, pace, path)
+
+        def offer(make: Callable[[], Any]) -> bool:
+            self._answer_meanwhile()
+            return pace(make)
+
+        analysis = program.index.analyse(cancel.is_set, offer, path)
         if cancel.is_set() or not analysis.complete:
             raise Superseded
         program.analysis = analysis
@@ -421,17 +426,32 @@ class AnalysisProcess:
             del self._outlines[key]
             self._send(Outline(same, facts))
 
-    def _outline_at(self, request: OutlineAt) -> None:
+    def _answer_meanwhile(self) -> None:
+        """Between two steps of an analysis: whoever points at something is told what the last one says, at once."""
+        while self._inbox.is_waiting():
+            request = self._inbox.take_outline_at(self._was_analysed)
+            if request is None:
+                return
+            self._outline_at(request, self._inbox.has_check)
+
+    def _was_analysed(self, request: OutlineAt) -> bool:
+        program = self._known(request.path)
+        return program is not None and program.analysed.get(request.path) == request.revision
+
+    def _known(self, path: str) -> Program | None:
+        """The program of an open file when there is one already."""
+        of = self._keys.get(path)
+        return self._programs.get(of.name) if of is not None else None
+
+    def _outline_at(self, request: OutlineAt, stop: Callable[[], bool]) -> None:
         from stitchcuda.server.engine.placing import Interrupted, place_outline_at
 
         path, facts = request.path, None
         try:
-            program = self._own(path)
-            opened = self._open.get(path)
-            same = opened is not None and opened.revision == request.revision
-            if opened is not None and same and program.analysed.get(path) == request.revision:
-                stop = self._inbox.is_waiting
-                facts = place_outline_at(program.analysis, path, request.at, opened.text, self._read, stop)
+            program = self._known(path)
+            if program is not None and program.analysed.get(path) == request.revision:
+                text = program.analysis.sources[path]
+                facts = place_outline_at(program.analysis, path, request.at, text, self._read, stop)
             self._send(OutlineAnswer(request.id, facts))
         except Interrupted:
             self._send(OutlineAnswer(request.id))

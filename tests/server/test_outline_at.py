@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import random
+from collections.abc import Callable
 from typing import cast
 
+import pytest
 from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.syntax.text import Change, Position, at_before
+from stitchcuda.server.documents import Documents
+from stitchcuda.server.engine.analyses import Analyses
 from stitchcuda.server.engine.facts import FileFacts
 from stitchcuda.server.engine.inbox import Inbox
 from stitchcuda.server.engine.messages import (
@@ -15,6 +22,7 @@ from stitchcuda.server.engine.messages import (
     OutlineAnswer,
     OutlineAt,
     Reply,
+    Result,
     Texts,
 )
 from stitchcuda.server.engine.process import AnalysisProcess
@@ -23,6 +31,7 @@ from benchmarks.long_file import EDIT_AT, generated
 from tests.server.test_part_of_a_program import NothingWaits
 
 PATH = "/nowhere/long.cu"
+URI = "file:///nowhere/long.cu"
 TEXT = generated(400)
 
 
@@ -66,4 +75,121 @@ def test_a_text_that_was_not_analysed_has_none() -> None:
     assert session.at("#include", 1) is None, "no function is there"
     size = len(TEXT.encode())
     session.process.handle(Texts({PATH: EditedText(2, 0, size, b"// more\n")}))
-    assert session.at(EDIT_AT, 1) is None and session.at(EDIT_AT, 2) is None
+    assert session.at(EDIT_AT, 2) is None
+    known = session.at(EDIT_AT, 1)
+    assert known is not None and known.launches, "the last text that was analysed still has it"
+    session.process.handle(Check(PATH))
+    assert session.at(EDIT_AT, 1) is None
+    assert session.at(EDIT_AT, 2) is not None
+
+
+class Pointing(NothingWaits):
+    """Someone points at something as soon as an analysis runs."""
+
+    def __init__(self) -> None:
+        self.waiting: list[OutlineAt] = []
+
+    def is_waiting(self) -> bool:
+        return bool(self.waiting)
+
+    def take_outline_at(self, wanted: Callable[[OutlineAt], bool]) -> OutlineAt | None:
+        found = next((each for each in self.waiting if wanted(each)), None)
+        if found is not None:
+            self.waiting.remove(found)
+        return found
+
+
+def test_it_does_not_wait_for_an_analysis_that_runs() -> None:
+    session = Session()
+    inbox = Pointing()
+    session.process._inbox = cast(Inbox, inbox)
+    at = TEXT.index(EDIT_AT)
+    inbox.waiting = [OutlineAt(1, PATH, 1, at)]
+    session.process.handle(Check(PATH))
+    assert inbox.waiting, "there is nothing to tell of a text that was not analysed yet"
+    text = TEXT.encode().replace(EDIT_AT.encode(), b"2.5f", 1)
+    front = text.index(b"2.5f")
+    inbox.waiting = [OutlineAt(2, PATH, 2, at), OutlineAt(3, PATH, 1, at)]
+    session.process.handle(Texts({PATH: EditedText(2, front, len(text) - front - 4, b"2.5f")}))
+    session.replies.clear()
+    session.process.handle(Check(PATH))
+    kinds = [type(reply) for reply in session.replies]
+    answers = [reply for reply in session.replies if isinstance(reply, OutlineAnswer)]
+    assert [answer.id for answer in answers] == [3] and answers[0].facts is not None
+    assert kinds.index(OutlineAnswer) < kinds.index(Result)
+    expected = Session()
+    expected.process.handle(Check(PATH))
+    assert answers[0].facts == expected.at(EDIT_AT, 1)
+
+
+def asked_by(documents: Documents) -> Analyses:
+    def nobody(*_: object) -> None:
+        """Hears nothing."""
+
+    return Analyses(documents, nobody, nobody, nobody, nobody)
+
+
+@pytest.mark.parametrize("edits", [[(100, "more\n")], [(0, "x"), (3000, "y" * 50)], []])
+def test_the_server_asks_about_the_place_in_the_text_that_was_analysed(edits: list[tuple[int, str]]) -> None:
+    """Whatever was typed since, and the answer is carried back."""
+    documents = Documents("utf-16")
+    before = documents.open(URI, "cuda", 0, TEXT)
+    analyses = asked_by(documents)
+    analyses._facts[before.path] = (before.revision, FileFacts(before.path))
+    asked: list[OutlineAt] = []
+
+    async def answer(request: Callable[[int], OutlineAt]) -> OutlineAnswer:
+        asked.append(request(1))
+        return OutlineAnswer(1, FileFacts(before.path))
+
+    analyses._answer = answer  # type: ignore[assignment, method-assign]
+    for version, (offset, text) in enumerate(edits, 1):
+        place = before.position(offset, "utf-16")
+        documents.change(URI, version, [Change(place, place, text)])
+    now = documents.get(URI)
+    assert now is not None
+    found = asyncio.run(analyses.outline_at(URI, lambda document: document.encoded.index(EDIT_AT.encode())))
+    assert found == (before.revision, FileFacts(before.path))
+    assert [(each.revision, each.at) for each in asked] == [(before.revision, TEXT.index(EDIT_AT))]
+
+
+def test_a_text_that_gave_way_on_the_way_is_asked_for_again() -> None:
+    documents = Documents("utf-16")
+    document = documents.open(URI, "cuda", 0, TEXT)
+    analyses = asked_by(documents)
+    analyses._facts[document.path] = (document.revision, FileFacts(document.path))
+    asked: list[int] = []
+
+    async def answer(request: Callable[[int], OutlineAt]) -> OutlineAnswer:
+        asked.append(request(1).revision)
+        changed = documents.change(URI, len(asked), [Change(None, None, TEXT + "// more\n")])
+        if len(asked) == 1:
+            assert changed is not None
+            analyses._facts[document.path] = (changed.revision, FileFacts(document.path))
+        return OutlineAnswer(1)
+
+    analyses._answer = answer  # type: ignore[assignment, method-assign]
+    assert asyncio.run(analyses.outline_at(URI, lambda document: 5)) is None
+    assert asked == [document.revision, document.revision + 1], "once more, and not for ever"
+
+
+def test_places_before_edits() -> None:
+    chance = random.Random(3)
+    for _ in range(500):
+        text = "abcdefghij" * 3
+        documents = Documents("utf-16")
+        first = documents.open(URI, "cuda", 0, text)
+        for version in range(1, chance.randrange(1, 6)):
+            size = len(text)
+            start = chance.randrange(size + 1)
+            end = chance.randrange(start, min(size, start + 4) + 1)
+            new = "X" * chance.randrange(4)
+            text = text[:start] + new + text[end:]
+            documents.change(URI, version, [Change(Position(0, start), Position(0, end), new)])
+        edits = documents.since(URI, first.revision)
+        assert edits is not None
+        for offset, letter in enumerate(text):
+            old = at_before(offset, edits)
+            assert 0 <= old <= 30
+            if letter != "X":
+                assert first.encoded[old : old + 1] == letter.encode()
