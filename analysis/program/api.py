@@ -102,6 +102,14 @@ def is_listed(name: str) -> bool:
 
 
 @lru_cache(maxsize=8192)
+def is_work(name: str) -> bool:
+    """Whether a name is that of a listed function that does work or waits: whoever is handed it may call it."""
+    name = name.removeprefix("::")
+    row = ROWS.get(name) if name.startswith("cu") else None
+    return row is not None and row.kind is not ApiKind.NEUTRAL
+
+
+@lru_cache(maxsize=8192)
 def looks_like_cuda(name: str) -> bool:
     """Whether an unknown function name is spelled like one of CUDA's own (`cudaFooBar`, `cuFooBar`), so that a call of
     it must be taken as unmodelled unless the program defines it. Names of types and of checking wrappers are not."""

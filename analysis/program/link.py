@@ -15,7 +15,7 @@ from dataclasses import fields, is_dataclass, replace
 from posixpath import dirname, normpath
 from typing import Any, cast
 
-from stitchcuda.analysis.program.api import is_listed, looks_like_cuda, lookup
+from stitchcuda.analysis.program.api import is_listed, is_work, looks_like_cuda, lookup
 from stitchcuda.analysis.program.ir import (
     Api,
     Block,
@@ -292,7 +292,10 @@ def _works(function: Function) -> bool:
     if function.host_cuda_calls:
         return True
     return function.space in _HOST and any(
-        name.removeprefix("::").startswith("thrust::") and name.rpartition("::")[2] in THRUST or CUB.fullmatch(name)
+        name.removeprefix("::").startswith("thrust::")
+        and name.rpartition("::")[2] in THRUST
+        or CUB.fullmatch(name)
+        or is_work(name)
         for name in function.mentions
     )
 

@@ -6,7 +6,7 @@ from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.captures import EXTERNAL
 from stitchcuda.analysis.order.cuda.descriptors import Descriptors
 from stitchcuda.analysis.order.cuda.launches import merge_accesses, range_behind
-from stitchcuda.analysis.order.cuda.queries import understood_queries
+from stitchcuda.analysis.order.cuda.queries import done_if, says_done, understood_queries
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
@@ -133,8 +133,16 @@ class Operations(Descriptors):
     def learn_from_query(self, expr: ir.Api, state: State) -> None:
         """W4: on these paths the query said that the work is done."""
         op = self.queries.get(self.site(expr.span))
-        if op is None:
-            return
+        if op is not None:
+            self._learn_from(op, state)
+
+    def learn_from_answers(self, test: Value, outcome: bool, state: State) -> None:
+        """W4 for answers that were kept, returned or handed on before they are tested."""
+        if self.answers:
+            for op in done_if(test, outcome, self.answers):
+                self._learn_from(op, state)
+
+    def _learn_from(self, op: int, state: State) -> None:
         made = self.ops[op]
         if made.event is not None:
             done, blockers = self.machine.event_work(state.order, made.event)
@@ -235,7 +243,9 @@ class Operations(Descriptors):
                 self.machine.may_have_waited(state.order)
             op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
             self.queries[self.site(expr.span)] = op
-            return Num(symbol(self.fresh("query")))
+            answer = symbol(self.fresh("query"))
+            self.answers[str(answer)] = (op, says_done(expr))
+            return Num(answer)
         stream = self._library_stream(expr, state)
         accesses: list[Access] = []
         result: Value = NULL

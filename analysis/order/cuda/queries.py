@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from stitchcuda.analysis.order.symbolic import Poly
+from stitchcuda.analysis.order.symbolic import symbol as symbol_of
+from stitchcuda.analysis.order.values import Num, Truth, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr, Span
+
+NOT_READY = 600  # cudaErrorNotReady
 
 
 def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
@@ -16,11 +21,11 @@ def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
         case ir.Cast(operand=operand):
             return decisive_query(operand)
         case ir.Api(kind=ApiKind.QUERY):
-            return condition, _says_done(condition)  # a status is true when it is not success
+            return condition, says_done(condition)  # a status is true when it is not success
         case ir.Binary(op="==" | "!=" as op, left=left, right=right):
             for query, other in ((left, right), (right, left)):
                 if isinstance(query, ir.Api) and query.kind is ApiKind.QUERY:
-                    if _says_done(query):
+                    if says_done(query):
                         answer = other.value if isinstance(other, ir.Const) else None
                         return (query, bool(answer) == (op == "==")) if answer in (0, 1) else None
                     name = other.name if isinstance(other, ir.Name) else ""
@@ -30,7 +35,40 @@ def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
     return None
 
 
-def _says_done(query: ir.Api) -> bool:
+def done_if(test: Value, outcome: bool, answers: dict[str, tuple[int, bool]]) -> list[int]:
+    """The queries whose work is done when a test has this outcome, by what their answers were kept in. `answers` has them
+    by symbol: the operation, and whether the answer being true means that the work is done."""
+    match test:
+        case Num(value=poly):
+            known = answers.get(str(poly))
+            return [known[0]] if known is not None and known[1] == outcome else []
+        case Truth(op="atom", low=low, exact=True) if low is not None:
+            return _done_at(low, outcome, answers)
+        case Truth(op="not", parts=parts):
+            return done_if(parts[0], not outcome, answers)
+        case Truth(op="and" | "or" as op, parts=parts) if (op == "and") == outcome:
+            return [found for part in parts for found in done_if(part, outcome, answers)]
+    return []
+
+
+def _done_at(difference: Poly, outcome: bool, answers: dict[str, tuple[int, bool]]) -> list[int]:
+    """The same for a comparison with a constant: `outcome` tells whether the difference is 0."""
+    for symbol in difference.symbols:
+        known = answers.get(symbol)
+        if known is None:
+            continue
+        for other in (difference - symbol_of(symbol), -(difference + symbol_of(symbol))):
+            constant = other.constant
+            if constant is None:
+                continue
+            value = -constant  # that the answer is compared with
+            if known[1]:
+                return [known[0]] if value in (0, 1) and (value == 1) == outcome else []
+            return [known[0]] if (value == 0 and outcome) or (value == NOT_READY and not outcome) else []
+    return []
+
+
+def says_done(query: ir.Api) -> bool:
     """Python's queries answer whether the work is done."""
     return "says-done" in query.flags
 

@@ -27,7 +27,7 @@ from stitchcuda.analysis.order.values import (
     Value,
     options_of,
 )
-from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program import api, ir
 from stitchcuda.analysis.program.ir import Expr, Function, Site, Span, TypeRef
 
 HOST_SPACES = ("host", "host_device")
@@ -193,6 +193,8 @@ class Calls(Methods):
                         methods = self._methods(record.name, "operator()", len(expr.args))
                         if methods:
                             return self.invoke(methods, place, expr, state)
+            case Unknown(key=name) if api.is_work(name):
+                return [(state, self.evaluate(_api_call(name.removeprefix("::"), expr), state))]
         return self.unresolved(key_of(value), expr, state)
 
     def invoke(
@@ -478,7 +480,7 @@ class Calls(Methods):
         if isinstance(arg, ir.Lambda):
             return self._closure_reaches(arg)
         if isinstance(arg, ir.Name) and self.variable(arg.name) is None:
-            return any(u in self.program.reaches_cuda for u in self.functions_named(arg))
+            return api.is_work(arg.name) or any(u in self.program.reaches_cuda for u in self.functions_named(arg))
         return False
 
     def _closure_reaches(self, node: ir.Lambda) -> bool:
@@ -538,3 +540,12 @@ class Calls(Methods):
             return self.run_body(closure.node.body, state)
         finally:
             self.frames.pop()
+
+
+def _api_call(name: str, expr: ir.Call) -> Expr:
+    """The call of an API function by a variable or parameter that holds it."""
+    row = api.lookup(name, len(expr.args))
+    if row is None or row.kind is ir.ApiKind.LAUNCH:
+        return ir.Opaque(expr.span, name, expr.args)
+    roles = tuple(zip(api.assign_roles(row, len(expr.args)), expr.args, strict=True))
+    return ir.Api(expr.span, name, row.kind, roles, row.flags, expr.callee.span)

@@ -192,7 +192,8 @@ class Construction(Deleters):
             if field is None:
                 self.evaluate(arg, state)
             else:
-                self.initialise(place.field(field), aggregates.part_type(type, field), arg, state)
+                declared = aggregates.part_type(type, field) if type.args else self.static_type(arg, state)
+                self.initialise(place.field(field), declared, arg, state)
 
     def initialise(self, place: Place, type: TypeRef | None, init: Expr, state: State) -> None:
         """`T x = init`."""
@@ -206,7 +207,14 @@ class Construction(Deleters):
                 return
             self.construct(place, type, (init,), state, init.span)
             return
-        self.store_value(state, place, self.evaluate(init, state), type)
+        value = self.evaluate(init, state)
+        named = isinstance(init, ir.Name | ir.Member | ir.Index | ir.Deref)
+        if isinstance(value, Instance) and named and not (type is not None and (type.reference or type.pointer)):
+            held = self.objects[value.object].type  # what has a name lives on: this is a copy of it
+            if held is not None and plain(held.name) in CONTAINERS - {"span"}:
+                self.copy_container(state, value.object, self.container(state, place, held).object)
+                return
+        self.store_value(state, place, value, type)
 
     def _is_one(self, arg: Expr, record: ir.Record, state: State) -> bool:
         """The argument is an object of the class itself: it is copied or moved."""

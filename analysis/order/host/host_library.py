@@ -297,7 +297,10 @@ _SCANS = frozenset(
 )
 ALLOCATORS = frozenset({"malloc", "calloc", "aligned_alloc", "realloc", "_mm_malloc", "valloc", "memalign"})
 VARIADIC = frozenset({"va_start", "va_end", "va_copy", "va_arg"})  # which only look like clocks by their names
-ENDS = frozenset({"exit", "abort", "_exit", "_Exit", "quick_exit", "terminate", "__assert_fail", "rethrow_exception"})
+ENDS = frozenset(
+    {"exit", "abort", "_exit", "_Exit", "quick_exit", "terminate", "__assert_fail", "rethrow_exception"}
+    | {"GTEST_SKIP", "GTEST_FAIL", "FAIL", "SKIP"}  # macros of test frameworks that leave the test
+)
 
 # methods of the standard library's types (and of what is unmistakably like them)
 QUIET_METHODS = frozenset(

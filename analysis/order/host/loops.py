@@ -25,7 +25,7 @@ from stitchcuda.analysis.order.host.turns import held, settle, turning
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
-from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, integer, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
@@ -115,6 +115,7 @@ class Loops(Lengths):
         left_early: list[State] = []
         endless = False
         told: set[int] = set()  # host functions that the loop waits for, by what they write
+        asked: Value = Num(ZERO)  # what the loop goes on by, as it was asked last
         before = state.conditions
         lengths = {} if concrete else self.lengths(state)
         trip = counter.trip if counter is not None else None
@@ -132,9 +133,11 @@ class Loops(Lengths):
                     self._set_counter(counter, index, s, concrete, iteration)
                 if stmt.form == "range":
                     self._bind_target(stmt, s, index)
+                if stmt.form == "for" and stmt.condition is None and not concrete:
+                    endless = True
                 if stmt.form in ("for", "while") and stmt.condition is not None:
                     self.sightings.clear()
-                    test = self.evaluate(stmt.condition, s)
+                    test = asked = self.evaluate(stmt.condition, s)
                     told |= set(self.sightings)
                     known = s.truth(test)
                     endless = known is True and isinstance(test, Num) and not concrete
@@ -156,7 +159,7 @@ class Loops(Lengths):
             for s in states:
                 if stmt.form == "do" and stmt.condition is not None:
                     self.sightings.clear()
-                    self.evaluate(stmt.condition, s)
+                    asked = self.evaluate(stmt.condition, s)
                     told |= set(self.sightings)
                 if stmt.step is not None and counter is None:
                     self.evaluate(stmt.step, s)
@@ -182,6 +185,8 @@ class Loops(Lengths):
         for s in finished:
             if query is not None and not query[1] and not any(s is b for b in left_early):
                 self.learn_from_query(query[0], s)  # W4: the loop ends when the query succeeds
+            if not any(s is b for b in left_early):
+                self.learn_from_answers(self._asked_again(stmt, s, asked), False, s)
             if told and not any(s is b for b in left_early):
                 for op in sorted(told):
                     self.learn(s, op)  # W5
@@ -189,6 +194,18 @@ class Loops(Lengths):
             if counter is not None:
                 self._leave_counter(counter, s, stmt)
         return self.join(finished, keep=False)
+
+    def _asked_again(self, stmt: ir.Loop, state: State, asked: Value) -> Value:
+        """What the loop goes on by behind its last round, when that is looked up in variables of the function; else as it
+        was asked last."""
+        if stmt.form != "while" or stmt.condition is None or not self.answers:
+            return asked
+        nodes = list(ir.walk(stmt.condition))
+        names = [n.name for n in nodes if isinstance(n, ir.Name)]
+        quiet = all(isinstance(n, ir.Name | ir.Const | ir.Unary | ir.Binary | ir.Cast) for n in nodes)
+        if quiet and any(self.variable(name) is not None for name in names):
+            return self.evaluate(stmt.condition, state)
+        return asked
 
     def _over(self, stmt: ir.Loop, counter: Counter | None, states: list[State], after: Poly | None) -> list[State]:
         """The states that can leave the loop at its head, now that its condition fails (`after`: the next index)."""
@@ -396,8 +413,8 @@ class Loops(Lengths):
         return {}
 
     def _constant_of(self, expr: Expr, state: State) -> int | None:
-        if isinstance(expr, ir.Name) and expr.name.isdigit():
-            return int(expr.name)
+        if isinstance(expr, ir.Name) and (written := integer(expr.name)) is not None:
+            return written
         called = [n for n in ir.walk(expr) if isinstance(n, ir.Call | ir.Api | ir.Assign | ir.Launch | ir.New)]
         if not all(isinstance(n, ir.Call) and _asks_length(n) for n in called):
             return None

@@ -373,6 +373,8 @@ class Statements(Calls):
         query = decisive_query(stmt.condition)
         if query is not None:
             self.learn_from_query(query[0], yes if query[1] else no)
+        self.learn_from_answers(test, True, yes)
+        self.learn_from_answers(test, False, no)
         text = self.source_of(stmt.condition) or key_of(test)
         yes.conditions = (*before, Condition(site, text, True))
         no.conditions = (*before, Condition(site, text, False))
