@@ -178,6 +178,22 @@ def test_a14_an_edit_that_meets_a_changed_buffer_changes_no_file(typed_in: str, 
             assert editor.text(program / name) == ("// typed\n" if name == typed_in else "") + small_program.FILES[name]
 
 
+def test_a14_a_buffer_that_cannot_be_changed_keeps_the_others_as_they_are(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
+    with neovim(tmp_path) as editor:
+        for name in ("main.cu", "smooth.cu"):
+            editor.open(program / name)
+        editor.do("setlocal nomodifiable")  # the second of the edit's files
+        editor.do("StitchCuda")
+        told = editor.wait_said("not applied: ")
+        assert (
+            "smooth.cu cannot be changed in the editor ('nomodifiable'). Nothing is lost: stitchcuda runs apply "
+            in told
+        )
+        for name in ("main.cu", "smooth.cu"):
+            assert editor.text(program / name) == small_program.FILES[name]
+
+
 def test_a13_a_cancelled_job_ends_and_changes_nothing(tmp_path: Path) -> None:
     program = small_program.write(tmp_path)
     with neovim(tmp_path) as editor:

@@ -385,6 +385,7 @@ def test_settings_reach_the_server(tmp_path: Path) -> None:
         ("host.cpp", "#include <cuda_runtime.h>\nint main() { cudaDeviceSynchronize(); }\n", True),
         ("plain.py", "import sys\n", False),
         ("arrays.py", "import cupy\n", True),
+        ("tensors.py", "import torch\nx = torch.zeros(4, device='cuda')\n", True),
         ("kernel.cuh", "\n", True),
         ("stitchcuda.toml", "", True),
     ],
@@ -411,7 +412,9 @@ def test_the_plugin_lets_through_whatever_the_server_may_want() -> None:
         for name, body in re.findall(r"M\.(\w+) = \{(.+?)\}", source, re.DOTALL)
     }
     assert lists["words"] == {word.decode() for word in sources._CUDA_WORDS}
-    assert lists["python_words"] == {"cupy"}
+    assert lists["python_words"] == {"cupy", "torch"}
+    for word in lists["python_words"]:
+        assert sources.is_relevant("a.py", "python", f"import {word}\nx.to('cuda')\n".encode())
 
 
 def test_the_help_has_a_tag_for_every_command(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.editor.neovim import Neovim, copied, neovim, server_pids
 from tests.editor.test_plugin import written
+from tests.server import small_program
 from tests.server.client import REAL
 from tests.server.test_session import RACE
 
@@ -175,3 +176,22 @@ def test_restart_and_settings_that_were_changed(tmp_path: Path) -> None:
         editor.do("lua vim.lsp.enable('stitchcuda', false)")
         editor.wait_until(lambda: ids(editor) == [] or None, "its end")
         assert not [told for told in editor.said() if "ended" in told], "what the user ends is no accident"
+
+
+def test_what_is_asked_while_the_server_starts_again_waits_for_the_new_one(tmp_path: Path) -> None:
+    program = small_program.write(tmp_path)
+    with neovim(tmp_path) as editor:
+        editor.open(program / "main.cu")
+        editor.lua(
+            """
+            _G.restarted = {}
+            local server, clients = require("stitchcuda.server"), vim.lsp.get_clients({ name = "stitchcuda" })
+            for number = 1, 2 do
+              server.restart(clients, function() table.insert(_G.restarted, number) end)
+            end
+            vim.cmd("StitchCudaRewrite remove-wait")
+            """
+        )
+        editor.wait_until(lambda: editor.said() or None, "the result of the rewrite")
+        assert not [told for told in editor.said() if "shutting down" in told or "did not start" in told]
+        assert editor.lua("return _G.restarted") == [1, 2]

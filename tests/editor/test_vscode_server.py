@@ -60,6 +60,37 @@ def test_a_server_that_is_killed_is_started_again_and_what_was_lost_is_said(wind
     assert window.run("job", command="stitchcuda.stitch", given=[main.as_uri()])["state"] == "done"
 
 
+def test_a_server_that_cannot_be_started_again_is_said_to_be_not_running(window: Window, serving: Serving) -> None:
+    race = window.folder / "race.cu"
+    race.write_text(RACE, encoding="utf-8")
+    window.run("codes", file=str(race), codes=["stream-race-raw"])
+    away = serving.command.with_name("away")
+    serving.command.rename(away)  # as while it is being updated
+    os.kill(serving.pids[0], signal.SIGKILL)
+    window.do("wait", selector=STATUS, text="not running")
+    away.rename(serving.command)
+    window.run("command", command="stitchcuda.restart")
+    window.do("gone", selector=STATUS, text="not running")
+    window.run("codes", file=str(race), codes=["stream-race-raw"])
+
+
+def test_a_command_that_cannot_be_looked_at_is_not_there(vscode: CodeServer, serving: Serving, tmp_path: Path) -> None:
+    """As one on a share that has gone, or in a folder of somebody else; the next try is one all the same."""
+    folder = tmp_path / "looping"
+    folder.mkdir()
+    race = folder / "race.cu"
+    race.write_text(RACE, encoding="utf-8")
+    loop = tmp_path / "loop"
+    loop.symlink_to(loop)
+    with vscode.window(folder, **{"stitchcuda.server.path": str(loop)}) as window:
+        window.run("show", file=str(race))
+        window.do("wait", selector=STATUS, text="not installed")
+        loop.unlink()
+        loop.symlink_to(serving.command)
+        window.run("command", command="stitchcuda.restart")
+        window.run("codes", file=str(race), codes=["stream-race-raw"])
+
+
 def test_a25_an_untrusted_workspace_starts_nothing_of_its_own_until_it_is_trusted(
     vscode: CodeServer, serving: Serving, tmp_path: Path
 ) -> None:

@@ -173,6 +173,7 @@ class GraphView {
   private shown = "";
   private folder = "";
   private stale = false; // changed while nobody could see it
+  private closed = false; // what arrives later has no place
   private timer: NodeJS.Timeout | undefined;
 
   constructor(
@@ -184,6 +185,7 @@ class GraphView {
     this.panel.webview.onDidReceiveMessage((message: unknown) => this.open(message));
     this.panel.onDidChangeViewState(() => this.panel.visible && this.stale && this.refreshAfter(0));
     this.panel.onDidDispose(() => {
+      this.closed = true;
       clearTimeout(this.timer);
       closed();
     });
@@ -253,7 +255,7 @@ class GraphView {
   }
 
   private put(page: string): void {
-    if (page !== this.shown) {
+    if (page !== this.shown && !this.closed) {
       this.shown = page;
       const subject = JSON.stringify(this.subject).replace(/[^\w{}:,./ -]/gu, (sign) => `&#${sign.codePointAt(0)};`);
       const told = `data-subject="${subject}" data-scale="${this.subject.trace ? "measured" : ""}"`;
@@ -262,6 +264,9 @@ class GraphView {
   }
 
   private say(text: string): void {
+    if (this.closed) {
+      return;
+    }
     const safe = text.replace(/[&<>"]/g, (sign) => `&#${sign.codePointAt(0)};`);
     const policy = `<meta http-equiv="Content-Security-Policy" content="default-src 'none'">`;
     this.panel.webview.html = `<!DOCTYPE html><html lang="en"><head>${policy}</head><body><p>stitchcuda: ${safe}</p></body></html>`;

@@ -22,7 +22,16 @@ export function findServer(own: string): Server {
 export function firstFile(places: readonly string[]): string | undefined {
   return places
     .flatMap((place) => ENDINGS.map((ending) => place + ending))
-    .find((place) => fs.statSync(place, { throwIfNoEntry: false })?.isFile());
+    .find(isFile);
+}
+
+/** Also of what cannot be looked at, such as a folder of PATH that belongs to somebody else: no. */
+function isFile(place: string): boolean {
+  try {
+    return fs.statSync(place).isFile();
+  } catch {
+    return false;
+  }
 }
 
 /** The folders of PATH. A relative one would mean a folder of whatever is open. */

@@ -6,6 +6,7 @@ import {
   LanguageClient,
   RevealOutputChannelOn,
   ShowMessageNotification,
+  State as ClientState,
   type CloseHandlerResult,
   type Executable,
 } from "vscode-languageclient/node";
@@ -69,7 +70,12 @@ export class Session implements vscode.Disposable {
       await new Promise((resolve) => setTimeout(resolve, this.client ? TOGETHER : 0));
       this.waiting = undefined;
       await this.stop();
-      await this.start();
+      try {
+        await this.start();
+      } catch (error) { // told here, or there would be no restart after this one
+        this.become("failed");
+        this.tell(`The server could not be started: ${error instanceof Error ? error.message : error}`, "Start It");
+      }
     });
     return this.waiting;
   }
@@ -140,8 +146,16 @@ export class Session implements vscode.Disposable {
       },
     });
     client.onNotification("stitchcuda/status", (status: Status) => {
-      this.jobs.known(status.jobs);
-      this.become("running", status);
+      if (this.client === client) { // else it is ending, and what it says of its jobs is no news
+        this.jobs.known(status.jobs);
+        this.become("running", status);
+      }
+    });
+    client.onDidChangeState(({ newState }) => {
+      // After it ended unexpectedly nobody else looks whether it starts again.
+      if (this.client === client && this.state === "starting" && (newState === ClientState.Running || newState === ClientState.StartFailed)) {
+        this.become(newState === ClientState.Running ? "running" : "failed");
+      }
     });
     client.onNotification(ShowMessageNotification.type, (message) => void showMessage(message, this.status));
     this.log.info(`Starting ${command}`);

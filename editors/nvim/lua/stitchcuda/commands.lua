@@ -26,20 +26,28 @@ function M.execute(client, command, arguments, answered, bufnr, refused)
     local version = client.server_info and client.server_info.version or "of unknown version"
     return say(("the server %s has no command %s: update it"):format(version, command), vim.log.levels.ERROR)
   end
-  client:request("workspace/executeCommand", { command = command, arguments = arguments }, function(failed, result)
+  local function tell(why)
+    if refused then
+      return refused(why)
+    end
+    say(why, vim.log.levels.ERROR)
+  end
+  local sent = client:request("workspace/executeCommand", { command = command, arguments = arguments }, function(failed, result)
     if failed then
-      return refused and refused(failed.message) or not refused and say(failed.message, vim.log.levels.ERROR)
+      return tell(failed.message)
     end
     if answered then
       answered(result)
     end
   end, bufnr)
+  if not sent then
+    tell("the server has ended: :StitchCudaRestart starts it")
+  end
 end
 
--- Starts a job about the current buffer's program, once it is known whether the folder is trusted.
-local function run(command, ...)
-  local bufnr = source()
-  local client, rest = client_of(bufnr), { ... }
+-- Starts a job about a buffer's program, once it is known whether the folder is trusted.
+local function run_for(bufnr, command, rest)
+  local client = client_of(bufnr)
   if client == nil then
     return
   end
@@ -47,20 +55,25 @@ local function run(command, ...)
     local arguments = { vim.uri_from_bufnr(bufnr) }
     M.execute(on, command, vim.list_extend(arguments, rest), nil, bufnr)
   end
-  if not server().is_undecided(client) then
+  local function on_the_next(action)
+    server().when_attached(bufnr, action, function()
+      say("the server did not start again, so nothing was done. :checkhealth stitchcuda says more", vim.log.levels.ERROR)
+    end)
+  end
+  if server().is_ending(client) then
+    return on_the_next(function() run_for(bufnr, command, rest) end)
+  elseif not server().is_undecided(client) then
     return start(client)
   end
   require("stitchcuda.trust").ask(client.root_dir, function(trusted)
     if not trusted then
       return start(client)
     end
-    server().restart({ client }, function()
-      server().when_attached(bufnr, start, function()
-        say("the server did not start again, so nothing was done. :checkhealth stitchcuda says more", vim.log.levels.ERROR)
-      end)
-    end)
+    server().restart({ client }, function() on_the_next(start) end)
   end)
 end
+
+local function run(command, ...) run_for(source(), command, { ... }) end
 
 -- ------------------------------------------------------------------------------------------------------------- completion
 
@@ -143,16 +156,22 @@ end
 -- Asks every server what it is doing: `told(list of { client, status })`.
 local function statuses(clients, told)
   local found, open = {}, #clients
+  local function one_less()
+    open = open - 1
+    if open == 0 then
+      told(found)
+    end
+  end
   for _, client in ipairs(clients) do
-    client:request("workspace/executeCommand", { command = "stitchcuda.status", arguments = {} }, function(failed, status)
-      open = open - 1
+    local sent = client:request("workspace/executeCommand", { command = "stitchcuda.status", arguments = {} }, function(failed, status)
       if not failed then
         table.insert(found, { client = client, status = status })
       end
-      if open == 0 then
-        told(found)
-      end
+      one_less()
     end)
+    if not sent then
+      one_less()
+    end
   end
 end
 
@@ -236,6 +255,9 @@ local function status()
     local lines = {}
     for _, each in ipairs(found) do
       vim.list_extend(lines, described(each.client, each.status))
+    end
+    if #lines == 0 then
+      return say("the server is starting or ending; ask again")
     end
     vim.api.nvim_echo({ { table.concat(lines, "\n") } }, true, {})
   end)

@@ -7,11 +7,15 @@ local METHOD = "workspace/applyEdit"
 local function hindrance(change, client)
   local document = change.textDocument
   local bufnr = document and vim.uri_to_bufnr(document.uri)
-  if document == nil or not vim.api.nvim_buf_is_loaded(bufnr) then
+  if document == nil then
     return
   end
   local name = vim.fs.basename(vim.uri_to_fname(document.uri))
-  if client.attached_buffers[bufnr] then
+  if not vim.bo[bufnr].modifiable then
+    return name .. " cannot be changed in the editor ('nomodifiable')"
+  elseif not vim.api.nvim_buf_is_loaded(bufnr) then
+    return
+  elseif client.attached_buffers[bufnr] then
     -- No version stands for the text that was opened.
     if vim.lsp.util.buf_versions[bufnr] ~= (type(document.version) == "number" and document.version or 0) then
       return name .. " was changed in the editor meanwhile"

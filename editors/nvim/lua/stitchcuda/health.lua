@@ -52,7 +52,7 @@ function M.check()
     end
   end
   if #clients == 0 then
-    vim.health.info("no buffer has the server now; it starts for CUDA, and for C, C++ and Python that name CUDA or CuPy")
+    vim.health.info("no buffer has the server now; it starts for CUDA, and for C, C++ and Python that name CUDA, CuPy or PyTorch")
   end
   for _, client in ipairs(clients) do
     local buffers = #vim.tbl_keys(client.attached_buffers)

@@ -73,9 +73,13 @@ end
 function M.question(failed, params, context)
   M.from_server(failed, params)
   local waiting, is_main = coroutine.running()
-  while waiting and not is_main and is_working() do
+  local function is_there() return vim.lsp.get_client_by_id(context.client_id) ~= nil end
+  while waiting and not is_main and is_there() and is_working() do
     vim.defer_fn(function() coroutine.resume(waiting) end, AGAIN)
     coroutine.yield()
+  end
+  if not is_there() then
+    return vim.NIL -- who asked has ended
   end
   return vim.lsp.handlers["window/showMessageRequest"](failed, params, context)
 end

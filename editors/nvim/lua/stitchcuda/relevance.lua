@@ -6,7 +6,7 @@ M.words = {
   "<<<", "__global__", "cuda", "cublas", "cufft", "cudnn", "curand", "cusparse", "cusolver", "cutensor", "thrust/", "cub/", "nccl",
   "nvrtc", "cooperative_groups", "device_launch_parameters",
 }
-M.python_words = { "cupy" }
+M.python_words = { "cupy", "torch" }
 
 function M.may_matter(bufnr)
   local filetype = vim.bo[bufnr].filetype

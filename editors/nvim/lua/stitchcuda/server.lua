@@ -289,6 +289,9 @@ function M.on_exit(code, signal, id)
   end)
 end
 
+-- Whether a client is about to be started again.
+function M.is_ending(client) return wanted_ends[client.id] ~= nil end
+
 -- Ends the clients and starts them again for their buffers; `done` is called then. Jobs end with their server.
 function M.restart(clients, done)
   local open = #clients
@@ -302,11 +305,14 @@ function M.restart(clients, done)
     return one_less()
   end
   for _, client in ipairs(clients) do
+    local before = wanted_ends[client.id] -- of a restart that is on its way: who waits for that one is told, too
     wanted_ends[client.id] = function(buffers)
-      attach_again(buffers)
+      (before or attach_again)(buffers)
       one_less()
     end
-    client:stop()
+    if not before then
+      client:stop()
+    end
     vim.defer_fn(function()
       if wanted_ends[client.id] then
         client:stop(true)
@@ -323,7 +329,7 @@ function M.when_attached(bufnr, action, otherwise)
   local deadline = vim.uv.now() + SECONDS_TO_ATTACH * 1000
   local function look()
     local client = vim.lsp.get_clients({ bufnr = bufnr, name = NAME })[1]
-    if client and client.initialized then
+    if client and client.initialized and not M.is_ending(client) then
       return action(client)
     elseif vim.uv.now() > deadline or not vim.api.nvim_buf_is_valid(bufnr) then
       return otherwise and otherwise()
