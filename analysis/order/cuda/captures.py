@@ -87,9 +87,18 @@ class Captures(Transfers):
         if self.streams[stream].kind is StreamKind.LEGACY:
             self.fault(FaultKind.BEGIN_ON_DEFAULT, self.ops[op], None, None)
             state.order.captures.pop()
-        elif already is not None:
+        elif already is not None and not self._may_be_another(expr, stream, already):
             self.fault(FaultKind.BEGIN_TWICE, self.ops[op], already, stream, already.sure)
         return NULL
+
+    def _may_be_another(self, expr: ir.Api, stream: int, already: Capture) -> bool:
+        """A round of a loop that begins a capture of one element each of streams that come from outside, by an index: these
+        go by one name."""
+        outside = self.streams[stream].kind in (StreamKind.PARAMETER, StreamKind.UNKNOWN)
+        written = expr.role("stream")
+        if not outside or written is None or self.ops[already.begin].site != self.site(expr.span):
+            return False
+        return any(isinstance(node, ir.Index | ir.Call) for node in ir.walk(written))
 
     def _ended(self, op: int, stream: int, before: list[Capture], ended: Capture | None, state: State) -> None:
         made = self.ops[op]
