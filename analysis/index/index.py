@@ -135,6 +135,8 @@ class Index:
         for path in self._files:
             self._by_name.setdefault(os.path.basename(path), []).append(path)
         sources = {path: file.source.text for path, file in self._files.items()}
+        if offer is not None:
+            self._lowering.look_at(first)
         ahead = Seen()
         is_new = not (self._entries or self._kernels or self._said.findings)
         if offer is not None and self._findings and is_new:

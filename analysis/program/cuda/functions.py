@@ -88,20 +88,34 @@ class LoweringCache:
     by_names: dict[_Names, Lowered] = field(default_factory=dict)
     tables: dict[str, tuple[Environment, int]] = field(default_factory=dict)
     syntax: dict[str, Syntax | None] = field(default_factory=dict)  # of files that change, without errors
+    looked_at: str = ""  # the file in front of the user, which is likely to change
     numbers: int = 0  # of `tables`, never given twice
     misses: int = 0
+    _unchanged: bool = False  # the one that is looked at: a tree costs memory for nothing while a file does not change
     # By path: what its last lowering needed, and what each of those before it was the last to need.
     _used: dict[str, dict[_Text, _Names]] = field(default_factory=dict)
     _gone: dict[str, deque[dict[_Text, _Names]]] = field(default_factory=dict)
 
+    def look_at(self, path: str) -> None:
+        """The user looks at this file now."""
+        if path != self.looked_at:
+            if self._unchanged:
+                self.syntax[self.looked_at] = None
+            self.looked_at, self._unchanged = path, False
+
     def parse(self, path: str, text: bytes) -> Syntax:
-        """The syntax of a file. From its second text on the tree is kept for the next."""
+        """The syntax of a file. From its second text on the tree is kept for the next; of the file that is looked at, from the first on."""
         again = path in self.syntax
         made = parse_cuda(text, self.syntax.get(path))
-        if not again:
+        if path == self.looked_at:
+            self._unchanged = not again
+        elif not again:
             self.syntax[path] = None
-        elif not made.error_bytes and not made.masked:
+            return made
+        if not made.error_bytes and not made.masked:
             self.syntax[path] = made
+        else:
+            self.syntax.setdefault(path, None)
         return made
 
     def table_id(self, path: str, environment: Environment) -> int:
@@ -129,6 +143,7 @@ class LoweringCache:
             self._drop(generation, {})
         self.tables.pop(path, None)
         self.syntax.pop(path, None)
+        self._unchanged &= path != self.looked_at
 
     def _drop(self, functions: dict[_Text, _Names], used: dict[_Text, _Names]) -> None:
         needed = set(used.values()) if functions else set()

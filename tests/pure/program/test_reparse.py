@@ -127,3 +127,32 @@ def test_a_file_lowered_again_is_what_a_new_start_gives(seed: int) -> None:
     for _ in range(8):
         assert lower_module("a.cu", text, cache=cache) == lower_module("a.cu", text)
         text = changed(text if chance.randrange(2) else TEXT, chance)
+
+
+def test_the_tree_of_the_file_that_is_looked_at_is_there_for_its_first_edit() -> None:
+    cache = LoweringCache()
+    cache.parse("other.cu", TEXT)
+    assert cache.syntax["other.cu"] is None, "most files never change"
+    cache.look_at("a.cu")
+    first = cache.parse("a.cu", TEXT)
+    assert cache.syntax["a.cu"] is first
+    second = cache.parse("a.cu", TEXT.replace(b"1024", b"2048"))
+    assert cache.syntax["a.cu"] is second
+    assert nodes(second.tree) == nodes(parse_tree(second.text))
+
+
+def test_one_tree_is_kept_of_files_that_were_looked_at_and_do_not_change() -> None:
+    cache = LoweringCache()
+    for path in ("a.cu", "b.cu", "c.cu"):
+        cache.look_at(path)
+        cache.parse(path, TEXT)
+    assert [path for path, syntax in cache.syntax.items() if syntax is not None] == ["c.cu"]
+    cache.parse("c.cu", TEXT + b"// more\n")
+    cache.look_at("a.cu")
+    assert cache.syntax["c.cu"] is not None, "it changes"
+    cache.look_at("b.cu")
+    cache.parse("b.cu", TEXT.replace(b"int main", b"int ( main"))
+    assert cache.syntax["b.cu"] is None or not cache.syntax["b.cu"].error_bytes
+    cache.forget("b.cu")
+    cache.look_at("a.cu")
+    assert "b.cu" not in cache.syntax
