@@ -1,7 +1,8 @@
 """Files as read and as lowered, for all programs of a process: in a tree, most headers belong to many of them.
 
 One version of each path, the latest; the files used longest ago go first. What a file is lowered to depends on its path,
-its text and the macros of the files that it includes, and on nothing else: those make the key.
+its text and the macros of the files that it includes, and on nothing else: those make the key. The path is in the names of what it
+holds only: a file that stands in several folders is lowered once, too.
 """
 
 from __future__ import annotations
@@ -51,6 +52,9 @@ class SharedFiles:
     most_bytes: int = _MOST_BYTES
     _kept: OrderedDict[str, tuple[SourceText, LoweredFile | None]] = field(default_factory=OrderedDict)
     _bytes: int = 0
+    # A path that is kept, by digest of its text, and by what it was lowered from.
+    _by_text: dict[tuple[bytes, bool], str] = field(default_factory=dict)
+    _by_key: dict[bytes, str] = field(default_factory=dict)
 
     def source(self, path: str, text: bytes) -> SourceText:
         """What the text of a file says; the same object as long as it is the same text."""
@@ -59,16 +63,22 @@ class SharedFiles:
         if known is not None and known[0].digest == digest:
             self._kept.move_to_end(path)
             return known[0]
-        made = _read(path, text, digest)
+        twin = self._kept.get(self._by_text.get((digest, is_python(path)), ""))
+        made = _read(path, text, digest) if twin is None else twin[0]
         self._keep(path, made, None)
         return made
 
     def lowered(self, path: str, source: SourceText, key: bytes) -> LoweredFile | None:
-        """What the file was lowered to, when it was lowered from the same before."""
+        """What the file was lowered to, when it or one with another path was lowered from the same before."""
         known = self._kept.get(path)
-        if known is None or known[0] is not source or known[1] is None or known[1].key != key:
+        if known is not None and known[0] is source and known[1] is not None and known[1].key == key:
+            return known[1]
+        twin = self._kept.get(self._by_key.get(key, ""))
+        if twin is None or twin[1] is None or is_python(path) or is_python(twin[1].module.path):
             return None
-        return known[1]
+        made = _under(twin[1], path)
+        self._keep(path, source, made)
+        return made
 
     def keep(self, path: str, source: SourceText, lowered: LoweredFile) -> None:
         """The file was lowered. This replaces what its path was before."""
@@ -76,19 +86,28 @@ class SharedFiles:
 
     def forget(self, path: str) -> None:
         """The file is gone."""
+        self._drop(path)
+
+    def _drop(self, path: str) -> None:
         gone = self._kept.pop(path, None)
-        if gone is not None:
-            self._bytes -= len(gone[0].text)
+        if gone is None:
+            return
+        source, lowered = gone
+        self._bytes -= len(source.text)
+        if self._by_text.get((source.digest, is_python(path))) == path:
+            del self._by_text[source.digest, is_python(path)]
+        if lowered is not None and self._by_key.get(lowered.key) == path:
+            del self._by_key[lowered.key]
 
     def _keep(self, path: str, source: SourceText, lowered: LoweredFile | None) -> None:
-        before = self._kept.pop(path, None)
-        if before is not None:
-            self._bytes -= len(before[0].text)
+        self._drop(path)
         self._kept[path] = (source, lowered)
         self._bytes += len(source.text)
+        self._by_text[source.digest, is_python(path)] = path
+        if lowered is not None:
+            self._by_key[lowered.key] = path
         while self._bytes > self.most_bytes:
-            _, (gone, _) = self._kept.popitem(last=False)
-            self._bytes -= len(gone.text)
+            self._drop(next(iter(self._kept)))
 
 
 SHARED = SharedFiles()
@@ -116,6 +135,13 @@ def lowered_file(key: bytes, module: Module, before: Signatures) -> LoweredFile:
     parts = (module.path, module.records, module.globals, module.constants, module.aliases, module.includes)
     hasher.update(repr(parts).encode(errors="surrogateescape"))
     return LoweredFile(key, module, signatures, hasher.digest())
+
+
+def _under(lowered: LoweredFile, path: str) -> LoweredFile:
+    """The same for a file with another path."""
+    before = len(lowered.module.path)
+    signatures = {path + uid[before:]: each for uid, each in lowered.signatures.items()}
+    return lowered_file(lowered.key, cuda.under(lowered.module, path), signatures)
 
 
 def digest_of(*parts: bytes) -> bytes:

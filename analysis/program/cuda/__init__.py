@@ -8,6 +8,6 @@ Syntax: `statements.py`, `switches.py`, `branches.py` (`#if`), `declare.py`, `ex
 
 from stitchcuda.analysis.program.cuda.functions import LoweringCache
 from stitchcuda.analysis.program.cuda.macro_bodies import MacroDef, collect_macros
-from stitchcuda.analysis.program.cuda.module import ModuleLowering, lower_module
+from stitchcuda.analysis.program.cuda.module import ModuleLowering, lower_module, under
 
-__all__ = ["LoweringCache", "MacroDef", "ModuleLowering", "collect_macros", "lower_module"]
+__all__ = ["LoweringCache", "MacroDef", "ModuleLowering", "collect_macros", "lower_module", "under"]

@@ -40,6 +40,21 @@ def lower_module(
     return ModuleLowering(path, text, macros=macros, own=own, cache=cache).whole()
 
 
+def under(module: Module, path: str) -> Module:
+    """What a file under another path is lowered to that has the same text and sees the same macros. Function bodies are the same objects."""
+    before, language = len(module.path), _language(path)
+    return replace(
+        module,
+        path=path,
+        language=language,
+        functions=tuple(replace(f, uid=path + f.uid[before:], path=path, language=language) for f in module.functions),
+        records=tuple(
+            replace(r, path=path, methods=tuple(path + uid[before:] for uid in r.methods)) for r in module.records
+        ),
+        problems=tuple(replace(p, path=path) for p in module.problems),
+    )
+
+
 class ModuleLowering:
     """A file whose functions are found and named, and lowered when they are asked for. The arguments are those of `lower_module`."""
 

@@ -58,6 +58,67 @@ def test_macros_of_an_included_file_count(lowered: list[str], other: bytes) -> N
     assert second["shared.h"] == cuda.lower_module("shared.h", header, macros=cuda.collect_macros(other))
 
 
+RICH = b"""#include "macros.h"
+#define SIZE 16
+struct Pair { int a; Pair(int b) : a(b) {} int sum() const { return a; } };
+template <typename T> struct Buffer { T* data; ~Buffer() { cudaFree(data); } };
+static int count = SIZE;
+typedef float real;
+enum Kind { FIRST, SECOND };
+inline void done(cudaStream_t s) { struct Local { int x; }; WAIT(s); }
+void declared(int, real* = nullptr);
+void declared(int n, real* x) { )( }
+"""
+MACROS = b"#define WAIT(s) cudaStreamSynchronize(s)\n"
+
+
+@pytest.mark.parametrize("other", ["b/shared.h", "a/other.h", "longer/path/to/it.cu", "c.c"])
+def test_the_same_text_under_another_path_is_lowered_once(lowered: list[str], other: str) -> None:
+    modules({"a/shared.h": RICH, "a/macros.h": MACROS})
+    second = modules({other: RICH, "a/macros.h": MACROS, "main.cu": ONE})
+    assert lowered == ["a/shared.h", "a/macros.h", "main.cu"]
+    assert second[other] == cuda.lower_module(other, RICH, macros=cuda.collect_macros(MACROS))
+    assert second[other].problems and all(p.path == other for p in second[other].problems)
+
+
+def test_the_same_text_twice_in_a_program(lowered: list[str]) -> None:
+    both = modules({"a/shared.h": RICH, "b/shared.h": RICH, "a/macros.h": MACROS})
+    assert lowered == ["a/shared.h", "a/macros.h"]
+    assert both["b/shared.h"] == cuda.lower_module("b/shared.h", RICH, macros=cuda.collect_macros(MACROS))
+
+
+def test_macros_tell_the_same_text_under_other_paths_apart(lowered: list[str]) -> None:
+    modules({"a/shared.h": RICH, "a/macros.h": MACROS})
+    other = MACROS.replace(b"Stream", b"Event")
+    second = modules({"b/shared.h": RICH, "b/macros.h": other})
+    assert lowered == ["a/shared.h", "a/macros.h", "b/shared.h", "b/macros.h"]
+    assert second["b/shared.h"] == cuda.lower_module("b/shared.h", RICH, macros=cuda.collect_macros(other))
+
+
+def test_python_is_no_header_of_the_same_text(lowered: list[str]) -> None:
+    text = b"import cupy\n"
+    modules({"a.py": text})
+    assert modules({"a.h": text})["a.h"] == cuda.lower_module("a.h", text) and lowered == ["a.h"]
+    assert modules({"b.py": text})["b.py"].language == "python"
+
+
+@pytest.mark.parametrize("first", [ONE, OTHER])
+def test_findings_are_the_same_in_whichever_program_a_header_was_lowered(lowered: list[str], first: bytes) -> None:
+    def findings(folder: str, main: bytes) -> list[tuple[object, ...]]:
+        made = Index(strict=True)
+        made.put(f"{folder}/main.cu", main)
+        made.put(f"{folder}/shared.h", HEADER)
+        analysis = made.analyse()
+        return [(f.code, f.message, f.confidence, analysis.program.locate(f.site).start) for f in analysis.findings]
+
+    alone = findings("b", OTHER)
+    index.SHARED.forget("b/main.cu")
+    index.SHARED.forget("b/shared.h")
+    findings("a", first)
+    assert findings("b", OTHER) == alone and alone
+    assert lowered.count("b/shared.h") == 1 and lowered.count("a/shared.h") == 1
+
+
 def test_an_edit_goes_on_from_a_file_that_another_program_lowered(lowered: list[str]) -> None:
     modules({"one.cu": ONE, "shared.h": HEADER})
     second = Index(strict=True)
@@ -76,6 +137,18 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     shared.source("c.h", b"int y;\n\n\n")
     assert shared.source("a.h", b"int x;\n\n\n") is kept[0]
     assert shared.source("b.h", b"int x;\n\n\n") is not kept[1]
+
+
+def test_what_is_gone_is_found_under_no_other_path_either(lowered: list[str]) -> None:
+    index.SHARED.most_bytes = len(HEADER) + len(ONE)
+    modules({"a.h": HEADER})
+    modules({"b.h": HEADER.replace(b"done", b"over") + b"//" + b" " * len(ONE)})
+    modules({"c.h": HEADER})
+    assert lowered == ["a.h", "b.h", "c.h"]
+    assert not index.SHARED.source("b.h", b"").text and index.SHARED.source("d.h", HEADER).text == HEADER
+    for name in ("a.h", "b.h", "c.h", "d.h"):
+        index.SHARED.forget(name)
+    assert index.SHARED == SharedFiles(most_bytes=index.SHARED.most_bytes)  # nothing is left of them
 
 
 def test_a_path_counts_once() -> None:
