@@ -188,12 +188,16 @@ def measure(
     uri = file.as_uri()
     capabilities = {"textDocument": {"publishDiagnostics": {"versionSupport": True, "relatedInformation": True}}}
     endpoint, found = beside
-    env = agent_run.environment(found, folder)
+    env = as_installed(agent_run.environment(found, folder), folder / "bytecode")
     started: list[float] = []
     server = None
     budget = Budget(arguments.seconds)
     parts = set(arguments.parts)
     try:
+        if ours:  # not measured: it writes the bytecode
+            server = Ours(command, folder, env)
+            server.initialize(folder, capabilities, options)
+            server.command("stitchcuda.status")
         budget.begin("opening", name)
         for _ in budget.bounded(range(arguments.opened if "opening" in parts else 1), fewest=1):
             if server is not None:
@@ -285,6 +289,12 @@ def traffic(
         each()
         time.sleep(max(0.0, began + 0.1 - time.perf_counter()))
     return took
+
+
+def as_installed(env: Mapping[str, str], bytecode: Path) -> dict[str, str]:
+    """The environment for a server that has its modules' bytecode, as one that pip installed does: a checkout may have none, and be told
+    to write none."""
+    return {**env, "PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(bytecode)}
 
 
 def _change(line: int, column: int, rows: list[str], version: int) -> dict[str, Any]:
