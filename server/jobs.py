@@ -146,17 +146,21 @@ async def _end_processes(job: Job) -> None:
         _signal_group(process, hard=False)
     if alive:
         await asyncio.wait([asyncio.ensure_future(p.wait()) for p in alive], timeout=_GRACE_SECONDS)
-    for process in job._processes:
-        # The leader may be gone while its children live on: the group is killed in any case.
-        _signal_group(process, hard=True)
+    # The leader may be gone while its children live on: the group is killed in any case, which takes a moment on a busy machine.
+    end = time.monotonic() + _GRACE_SECONDS
+    while [p for p in job._processes if _signal_group(p, hard=True)] and time.monotonic() < end:
+        await asyncio.sleep(0.01)
 
 
-def _signal_group(process: asyncio.subprocess.Process, hard: bool) -> None:
+def _signal_group(process: asyncio.subprocess.Process, hard: bool) -> bool:
+    """Whether there was anything left of it."""
     try:
         if sys.platform == "win32":
-            if process.returncode is None:
-                process.kill()
+            if process.returncode is not None:
+                return False
+            process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL if hard else signal.SIGTERM)
     except (ProcessLookupError, PermissionError):
-        pass  # already gone
+        return False  # already gone
+    return True

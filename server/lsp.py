@@ -48,7 +48,7 @@ from stitchcuda.server.features import (
     watched_files,
 )
 from stitchcuda.server.jobs import Jobs
-from stitchcuda.server.protocol import Protocol
+from stitchcuda.server.protocol import Protocol, where
 from stitchcuda.server.settings import Settings
 from stitchcuda.server.transport import PipeReader, PipeWriter, read_messages
 from stitchcuda.server.upwards import innermost
@@ -365,9 +365,16 @@ def run_tcp(server: StitchServer, port: int, host: str = "127.0.0.1") -> int:
     return _run(main)
 
 
+def _failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What nobody waits for failed: a line of the log, without the exception's words, which may quote the user's text."""
+    error = context.get("exception")
+    log.error("background work failed: %s", where(error) if error is not None else "no exception")
+
+
 def _run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     # Not `asyncio.run`: that joins the threads of the default executor, and one of them may be in a slow system call.
     loop = asyncio.new_event_loop()
+    loop.set_exception_handler(_failed)
     asyncio.set_event_loop(loop)
     code = loop.run_until_complete(main())
     logging.shutdown()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from stitchcuda.analysis.contract.project_text import KEYS, SEVERITIES, choices
 from stitchcuda.analysis.contract.toml_places import Statement, statements
-from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.analysis.syntax.text import Document, decode
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.shipped import folder
 from stitchcuda.server.convert import from_position, to_range
@@ -32,7 +32,7 @@ async def complete(ls: StitchServer, params: t.CompletionParams) -> list[t.Compl
     if document is None or not project_file.is_one(document):
         return None
     at = from_position(document, params.position, ls.documents.encoding)
-    before, after = document.encoded[:at].decode(), document.encoded[at:].decode()
+    before, after = decode(document.encoded[:at]), decode(document.encoded[at:])
     line = before.rsplit("\n", 1)[-1]
     kind, options = await _options(ls, document, before, after, line)
     typed = _WORD.search(line)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lsprotocol import types as t
 from stitchcuda.analysis.contract.project_text import parse_project
 from stitchcuda.analysis.contract.toml_places import place_of, place_of_error
-from stitchcuda.analysis.syntax.text import Document
+from stitchcuda.analysis.syntax.text import Document, encode
 from stitchcuda.server.check_files import unknown_words
 from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.shipped import folder
@@ -38,13 +38,13 @@ async def items(ls: StitchServer, uri: str) -> list[t.Diagnostic]:
 
 
 def _diagnostics_of(ls: StitchServer, document: Document) -> list[t.Diagnostic]:
-    text = document.encoded.decode()
+    text = document.text
     project, problems = parse_project(text)
     found = [(problem.key, problem.what) for problem in problems] + list(unknown_words(project.check))
     diagnostics = []
     for key, what in found:
         start, end = place_of(text, key) if key else place_of_error(text, what)
-        span = (len(text[:start].encode()), len(text[:end].encode()))
+        span = (len(encode(text[:start])), len(encode(text[:end])))
         diagnostics.append(
             t.Diagnostic(
                 range=to_range(document, span, ls.documents.encoding),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine.analyses import Analyses
 from stitchcuda.server.engine.messages import Check, DiskChanged, Texts
+from stitchcuda.server.lsp import _failed
 from stitchcuda.server.understood import leave_out
 
 from tests.server.client import FAKE, REAL
@@ -210,6 +212,29 @@ def test_the_folder_that_the_server_was_started_in_is_gone(tmp_path: Path) -> No
         client.initialize({})
         client.open("int main() { cudaDeviceSynchronize(); cudaDeviceSynchronize(); }\n", "untitled:Untitled-1")
         client.until(lambda: client.pushed())
+
+
+def test_half_a_character_in_a_project_file() -> None:
+    with client_of() as client:
+        client.initialize({})
+        uri = "file:///project/stitchcuda.toml"
+        client.open('[check]\nignore = ["\ud83d"]\nselect = 1\n', uri)
+        client.until(lambda: client.pushed())
+        places = [d["range"]["start"]["line"] for d in client.pushed()[-1]]
+        assert places == [1, 2]
+        position = {"line": 3, "character": 0}
+        found = client.ask("textDocument/completion", textDocument={"uri": uri}, position=position)
+        assert "exclude" in [item["label"] for item in found["result"]]
+
+
+def test_what_fails_in_the_background_is_told_without_its_words(caplog: pytest.LogCaptureFixture) -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        _failed(loop, {"message": "Task exception was never retrieved", "exception": ValueError("secret source text")})
+    finally:
+        loop.close()
+    (told,) = caplog.messages
+    assert "ValueError" in told and "secret" not in told
 
 
 def test_what_changes_while_a_client_pulls_again_is_pulled_after_that() -> None:
