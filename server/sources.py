@@ -169,6 +169,8 @@ def _database_folders(database: str, path: str) -> tuple[str, ...]:
         state = os.stat(database)
     except (OSError, ValueError):
         return ()
+    if not stat.S_ISREG(state.st_mode):
+        return ()  # a pipe would be waited for
     return _folders_by_file(database, (state.st_mtime_ns, state.st_size)).get(path, ())
 
 

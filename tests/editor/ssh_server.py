@@ -31,12 +31,12 @@ class Machine:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 try:
-                    status = (entry / "stat").read_bytes().rpartition(b")")[2].split()
+                    state, above_it = (entry / "stat").read_bytes().rpartition(b")")[2].split()[:2]
                     line = (entry / "cmdline").read_bytes()
-                except OSError:
+                except (OSError, ValueError):
                     continue  # it has ended meanwhile
-                if status[0] != b"Z":
-                    parents[int(entry.name)] = int(status[1])
+                if state != b"Z":
+                    parents[int(entry.name)] = int(above_it)
                     words[int(entry.name)] = line.decode(errors="replace").rstrip("\0").split("\0")
         found = {}
         for pid, own in words.items():

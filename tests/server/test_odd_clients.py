@@ -12,7 +12,7 @@ import pytest
 from stitchcuda.analysis.syntax.text import Change
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine.analyses import start_process
-from stitchcuda.server.sources import read_file
+from stitchcuda.server.sources import include_folders, read_file
 
 from tests.server.client import FAKE, REAL
 from tests.server.test_lifetime import ROOT, answer_to, message
@@ -86,3 +86,6 @@ def test_pipes_and_devices_are_not_read(tmp_path: Path) -> None:
     for path in (str(tmp_path / "pipe.h"), "/dev/zero", str(tmp_path)):
         assert read_file(path) is None
         assert Documents().snapshot(path) is None
+    os.mkfifo(tmp_path / "compile_commands.json")
+    above = include_folders(str(tmp_path / "a.cu"), [str(tmp_path)])  # which does not wait for somebody to write
+    assert {os.path.normpath(folder) for folder in above} <= {str(tmp_path)}
