@@ -16,7 +16,7 @@ from stitchcuda.agent.units import TextEdit, Unit, leaves
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.analysis.index.index import Analysis
 from stitchcuda.analysis.proof.model import Declared, May
-from stitchcuda.gpu_validate.verdict import GateResult, GateState
+from stitchcuda.gpu_validate.verdict import OF_ORIGINAL, GateResult, GateState
 from stitchcuda.gpu_validate.version import Version
 
 _MARK = b"\xef\xbb\xbf"
@@ -278,7 +278,7 @@ def told(gate: GateResult) -> str:
     place = next((f for f in gate.findings if not f.baseline), None)
     if place is None or not place.path:
         return f"{gate.gate} {gate.state.value}: {gate.reason}"
-    original = " of the original" if place.what == f"{gate.reason} (line of the original)" else ""
+    original = " of the original" if place.what == f"{gate.reason}{OF_ORIGINAL}" else ""
     known = original or place.what == gate.reason  # the reason is the finding's own text
     at = f"{place.path}:{place.line}{original}" if known else f"{place.path}:{place.line}: {place.what}"
     return f"{gate.gate} {gate.state.value}: {gate.reason} ({at})"

@@ -41,6 +41,9 @@ GATES = {
 REQUIRED = ("G0", "G1", "G2", "G3", "G4", "G6")  # G5 and G7 inform
 
 
+OF_ORIGINAL = " (line of the original)"  # ends what is told of a place that the version may not have
+
+
 @dataclass(frozen=True, slots=True)
 class GateFinding:
     """One diagnostic of a gate, where it can be placed: `path` as the user gave it, `line` 1-based, 0 when unknown.
@@ -50,6 +53,11 @@ class GateFinding:
     path: str = ""
     line: int = 0
     baseline: bool = False
+
+    @property
+    def of_original(self) -> bool:
+        """Whether the place is in the text of the original."""
+        return self.baseline or self.what.endswith(OF_ORIGINAL)
 
 
 @dataclass(frozen=True, slots=True)

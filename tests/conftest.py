@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -16,6 +17,11 @@ from stitchcuda.gpu_validate.toolchain import find_nvcc
 settings.register_profile("repeatable", derandomize=True)
 settings.register_profile("searching", derandomize=False)
 settings.load_profile("searching" if os.environ.get("STITCHCUDA_FUZZ") else "repeatable")
+
+
+# A shell's background jobs and nohup's ignore it; what the tests start would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @cache

@@ -11,6 +11,7 @@ import datetime
 import email.utils
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from stitchcuda.agent.model.endpoint import Api, Endpoint
@@ -67,6 +68,11 @@ class Connection:
         """The body of `GET /models`."""
         async with _failures(), self._client.models.with_streaming_response.list() as response:
             return b"".join([piece async for piece in response.iter_bytes()])
+
+
+def cannot_connect() -> str:
+    """Why no endpoint can be asked from here, "" when one can."""
+    return "" if find_spec("openai") is not None else MISSING
 
 
 @contextlib.asynccontextmanager

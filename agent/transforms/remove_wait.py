@@ -398,7 +398,10 @@ class _Search:
     def _obligation(self, site: Site, api: str, lines: dict[str, LineIndex]) -> Obligation:
         program = self.situation.analysis.program
         paths = sum(op.site == site for line in self.situation.analysis.timelines for op in line.ops)
-        shown = f"the program executed without it: no conflicting access, clock, release or end loses its order ({paths} occurrences)"
+        times = f"{paths} occurrence{'s' * (paths != 1)}"
+        shown = (
+            f"the program executed without it: no conflicting access, clock, release or end loses its order ({times})"
+        )
         later = self.surfacing.get(site)
         if later is not None:
             where = f"{later.site.path}:{line_of(program, lines, later.site)}"

@@ -6,6 +6,9 @@
   asynchronous work, and nothing makes the host wait for that work before the second reading.
 - `cudaEventElapsedTime` is called and nothing waited for its events.
 
+An interval of which the names around it, its printed text or a comment say that it is of the asking ("launch overhead", "time to
+enqueue", "without sync", `cpu_time`, ...) is `possible`, which `check` reports with `--confidence possible` only.
+
 Work that a later blocking copy or any other wait covers before the clock is read is fine, and so are intervals without
 device work.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stitchcuda.analysis.proof.model import Proof, ProofFinding, ProofState
-from stitchcuda.gpu_validate.verdict import GateFinding, GateResult, GateState
+from stitchcuda.gpu_validate.verdict import OF_ORIGINAL, GateFinding, GateResult, GateState
 
 _STATES = {
     ProofState.PROVED: GateState.PROVED,
@@ -37,5 +37,5 @@ def g1(proof: Proof) -> GateResult:
 
 
 def _told(finding: ProofFinding) -> GateFinding:
-    what = f"{finding.what} (line of the original)" if finding.original and finding.line else finding.what
+    what = f"{finding.what}{OF_ORIGINAL}" if finding.original and finding.line else finding.what
     return GateFinding(what, finding.path, finding.line)

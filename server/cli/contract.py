@@ -9,6 +9,7 @@ import sys
 from stitchcuda.analysis.contract.intent import parse_intent
 from stitchcuda.analysis.contract.types import Contract, TensorSpec, Tolerance, contract_to_json
 from stitchcuda.server.cli.errors import CannotRun
+from stitchcuda.server.report.verdicts import unit_text
 
 LONGEST = 20_000  # characters: a request, not a document
 
@@ -57,7 +58,7 @@ def _lines(contract: Contract) -> list[str]:
     rows = [("task", contract.task)] if contract.task else []
     rows += [(f"scope[{k}]", name) for k, name in enumerate(contract.scope)]
     rows += [
-        (f"bounds[{k}]", f"{b.metric} {b.statistic} {b.relation} {b.value:.12g} {b.unit}")
+        (f"bounds[{k}]", f"{b.metric} {b.statistic} {b.relation} {b.value:.12g}{unit_text(b.unit)}")
         for k, b in enumerate(contract.bounds)
     ]
     words = {evidence.field: evidence.text for evidence in contract.evidence}

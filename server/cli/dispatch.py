@@ -120,6 +120,8 @@ def _run(words: list[str]) -> int:
     if not words:
         parser.print_help()
         return 2
+    if words[0] == "help":
+        words = [*words[1:2], "--help"]
     if not words[0].startswith("-"):
         command = next((command for command in COMMANDS if command.name == words[0]), None)
         if command is None:
@@ -141,6 +143,7 @@ def _run_command(command: Command, words: list[str]) -> int:
         arguments = parser.parse_args(words)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 2
+    arguments.words = tuple(words)  # for what asks to be run again as it was
     return module.run(arguments)
 
 

@@ -37,13 +37,14 @@ class Text:
 
 def find(paths: Sequence[str]) -> Inputs:
     """Files as named; directories walked in a fixed order, without hidden, build and dependency folders."""
-    files: dict[str, None] = {}
+    files: dict[str, str] = {}  # as first written, by path in one form: `a.cu ./` names it twice
     problems: list[Problem] = []
     unusable = False
     for path in paths:
         if os.path.isdir(path):
             below = list(_walk(path, problems))
-            files.update(dict.fromkeys(below))
+            for file in below:
+                files.setdefault(os.path.normpath(file), file)
             if any(problem.path == path for problem in problems):
                 unusable = True
             elif not below:
@@ -60,8 +61,8 @@ def find(paths: Sequence[str]) -> Inputs:
             problems.append(Problem(path, 0, f"not a CUDA, C++ or Python source (known: {known})", "not checked"))
             unusable = True
         else:
-            files[path] = None
-    return Inputs(tuple(files), tuple(problems), unusable)
+            files.setdefault(os.path.normpath(path), path)
+    return Inputs(tuple(files.values()), tuple(problems), unusable)
 
 
 def read(path: str) -> Text:

@@ -105,6 +105,7 @@ class _Wanted:
 
 def _wanted(arguments: argparse.Namespace, path: str, project: Project, may_run: bool) -> _Wanted:
     """Raises CannotRun."""
+    from stitchcuda.agent.model.connection import cannot_connect
     from stitchcuda.agent.model.endpoint import NoEndpoint
     from stitchcuda.agent.model.opening import configured
 
@@ -115,6 +116,8 @@ def _wanted(arguments: argparse.Namespace, path: str, project: Project, may_run:
         raise CannotRun(str(error)) from None
     if said is None:
         raise CannotRun(NOT_CONFIGURED)
+    if lacking := cannot_connect():
+        raise CannotRun(lacking)
     prices = said.endpoint.prices
     if arguments.max_cost is not None and not (prices.input or prices.output):
         raise CannotRun("--max-cost: nothing says what the model costs; [llm] input_price and output_price do")
@@ -141,7 +144,7 @@ def questions(arguments: argparse.Namespace, path: str, project: Project, *, may
         "schema": SCHEMA,
         "questions": [question_to_value(question) for question in asked],
         "left_out": [f"{visible(one.path)} ({one.why})" for one in wanted.left_out],
-        "command": _agreeing(asked, path, arguments.proposer) if asked else "",
+        "command": _agreeing(asked, arguments) if asked else "",
     }
     return json.dumps(value, indent=2) + "\n"
 
@@ -157,7 +160,7 @@ def asking_of(arguments: argparse.Namespace, path: str, project: Project, *, may
     try:
         approvals = Approvals()
         if still := _still_open(wanted.questions(approvals), arguments, approvals):
-            raise CannotRun(_refusal(still, path, arguments.proposer))
+            raise CannotRun(_refusal(still, arguments))
         agreed = said.agreed(wanted.root, wanted.files, wanted.commands, approvals)
     except ApprovalsError as error:
         raise CannotRun(str(error)) from None
@@ -235,14 +238,14 @@ def _agreed(question: Question) -> bool:
         return False
 
 
-def _refusal(questions: Sequence[Question], path: str, proposer: str) -> str:
+def _refusal(questions: Sequence[Question], arguments: argparse.Namespace) -> str:
     texts = "\n".join(q.text for q in questions)
-    return f"{texts}\nNothing was sent or executed. If you agree: {_agreeing(questions, path, proposer)}"
+    return f"{texts}\nNothing was sent or executed. If you agree: {_agreeing(questions, arguments)}"
 
 
-def _agreeing(questions: Sequence[Question], path: str, proposer: str) -> str:
-    """The command that agrees to all of it, for a shell."""
-    words = ["stitchcuda", "stitch", path, "--proposer", proposer]
+def _agreeing(questions: Sequence[Question], arguments: argparse.Namespace) -> str:
+    """The command at hand, with all its limits, that agrees to all of it as well; for a shell."""
+    words = ["stitchcuda", "stitch", *(w for w in arguments.words if len(w) < 3 or not "--questions".startswith(w))]
     for subject in dict.fromkeys(q.subject for q in questions):
         words += [f"--approve={subject}"] if subject.startswith("-") else ["--approve", subject]
     return " ".join(map(_word, words))

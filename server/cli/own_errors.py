@@ -23,9 +23,15 @@ _NAMED = 3
 
 def must_use_cuda(path: str, files: Sequence[str]) -> None:
     """Raises CannotRun when none of the files of a program has to do with CUDA."""
-    texts = ((file, inputs.read(file).text) for file in files)
-    if any(text is not None and sources.is_relevant(file, "", text) for file, text in texts):
-        return
+    problems = []
+    for file in files:
+        got = inputs.read(file)
+        if got.text is not None and sources.is_relevant(file, "", got.text):
+            return
+        if got.problem is not None:
+            problems.append(f"{got.problem.path}: {got.problem.what}")
+    if len(problems) == len(files):
+        raise CannotRun("; ".join(problems[:_NAMED]))
     some = ", ".join(os.path.relpath(f, folder_of(path) or ".") for f in files[:_NAMED])
     more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
     raise CannotRun(

@@ -64,6 +64,7 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
     known: dict[str, _File] = {}
     problems: list[Problem] = []
     unusable = False
+    read = 0
     asked = set(named)
     for path in files:
         got = inputs.read(path)
@@ -73,6 +74,7 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
         if got.text is None:
             unusable = unusable or path in asked
             continue
+        read += 1
         made = _scan(path, got.text)
         if path.endswith(".py") and not made.cuda:
             if path in asked:
@@ -81,6 +83,10 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
         if not made.cuda and path in asked and got.problem is None:
             problems.append(Problem(path, 0, "uses no CUDA", "nothing to check"))
         known[path] = made
+    if files and not read:
+        unusable = True
+    elif read and not any(file.cuda for file in known.values()) and not problems:
+        problems.append(Problem(named[0], 0, "uses no CUDA", "nothing to check"))
     finder = _Finder(known)
     return Plan(tuple(_groups(known, finder, tops_of(named))), tuple(problems), unusable)
 
@@ -93,8 +99,15 @@ def with_their_programs(named: Sequence[str]) -> list[str]:
         found[path] = None
         if os.path.isfile(path):
             others = program.of(os.path.abspath(path), tops).sources
-            found.update((_as_written(other, path), None) for other in others if not os.path.samefile(other, path))
+            found.update((_as_written(other, path), None) for other in others if not _same(other, path))
     return list(found)
+
+
+def _same(other: str, path: str) -> bool:
+    try:
+        return os.path.samefile(other, path)
+    except OSError:  # a link that leads nowhere, or a file that is gone meanwhile: told when it is read
+        return False
 
 
 def tops_of(named: Sequence[str]) -> tuple[str, ...]:

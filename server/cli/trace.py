@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from stitchcuda.gpu_validate.health import probe_gpu
 from stitchcuda.gpu_validate.processes import Limits
 from stitchcuda.gpu_validate.trace.library import NoTracer, tracer_library
 from stitchcuda.gpu_validate.trace.perfetto import to_perfetto
@@ -73,6 +74,8 @@ def run(arguments: argparse.Namespace) -> int:
         _pass_on(sys.stderr, ended.stdout)  # stdout is for the trace
         sys.stdout.write(text)
     _pass_on(sys.stderr, ended.stderr)
+    if not trace.calls and (problem := probe_gpu()):
+        print(f"stitchcuda: {problem}", file=sys.stderr)
     if not ended.ok:
         print(f"stitchcuda: {command[0]} {ended.describe()}", file=sys.stderr)
     return 0 if ended.ok else 1

@@ -115,7 +115,7 @@ def _with_places(verdict: Verdict, baseline: Version, changed: Path) -> Verdict:
         dataclasses.replace(
             gate,
             findings=tuple(
-                dataclasses.replace(f, path=place(f.path, baseline.root if f.baseline else changed))
+                dataclasses.replace(f, path=place(f.path, baseline.root if f.of_original else changed))
                 for f in gate.findings
             ),
         )
@@ -123,7 +123,9 @@ def _with_places(verdict: Verdict, baseline: Version, changed: Path) -> Verdict:
     )
     primary = verdict.primary
     if primary is not None:
-        primary = dataclasses.replace(primary, path=place(primary.path, changed))
+        at = (primary.path, primary.line)
+        original = any(f.of_original and (f.path, f.line) == at for gate in verdict.gates for f in gate.findings)
+        primary = dataclasses.replace(primary, path=place(primary.path, baseline.root if original else changed))
     return dataclasses.replace(verdict, gates=gates, primary=primary)
 
 

@@ -20,6 +20,8 @@ def verdict_text(verdict: Verdict) -> str:
         name = GATES[gate.gate].ljust(width)
         reason = f"  {gate.reason}" if gate.reason and gate.state not in _PLAIN else ""
         lines.append(f"  {gate.gate}  {name}  {gate.state.value:<12}{reason}".rstrip())
+        if gate.state in _PLAIN:
+            lines += [f"        rests on: {premise}" for premise in gate.evidence.get("rests_on", ())]
         said = [f for f in gate.findings if f.what != gate.reason or f.path]
         lines += [f"        {_finding(f)}" for f in said[:_FINDINGS]]
         if len(said) > _FINDINGS:
@@ -59,10 +61,15 @@ def _speeds(verdict: Verdict) -> list[str]:
 
 def _bound(result: BoundResult) -> str:
     bound = result.bound
-    asked = f"{bound['statistic']} {bound['metric'].replace('_', ' ')} {bound['relation']} {bound['value']:g} {bound['unit']}"
+    asked = f"{bound['statistic']} {bound['metric'].replace('_', ' ')} {bound['relation']} {bound['value']:g}{unit_text(bound['unit'])}"
     if result.measured is None:
         return f"{asked}: not known ({result.reason})"
-    return f"{asked}: {'met' if result.met else 'not met'}, measured {result.measured:.6g} {bound['unit']}"
+    return f"{asked}: {'met' if result.met else 'not met'}, measured {result.measured:.6g}{unit_text(bound['unit'])}"
+
+
+def unit_text(unit: str) -> str:
+    """Behind a number; "1" is none."""
+    return "" if unit == "1" else f" {unit}"
 
 
 def _seconds(value: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import sys
 
 import pytest
@@ -64,3 +65,8 @@ def test_what_cannot_be_read_is_said(
     _feed(monkeypatch, content)
     assert main(["contract", "-"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_ratio_has_no_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["contract", "twice as fast"]) == 0
+    assert re.search(r'bounds\[0\] +speedup mean >= 2 +"twice as fast"', capsys.readouterr().out)

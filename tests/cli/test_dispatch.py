@@ -28,6 +28,11 @@ def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"  {command.name} " in out and command.summary in out for command in dispatch.COMMANDS)
 
 
+def test_help_is_a_word_as_well(capsys: pytest.CaptureFixture[str]) -> None:
+    assert dispatch.main(["help"]) == 0 and "commands:" in capsys.readouterr().out
+    assert dispatch.main(["help", "graph"]) == 0 and "usage: stitchcuda graph" in capsys.readouterr().out
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch.main(["--version"]) == 0
     assert capsys.readouterr().out == f"stitchcuda {importlib.metadata.version('stitchcuda')}\n"

@@ -45,6 +45,30 @@ def test_pipes_and_devices_are_not_read(command: str) -> None:
     assert run(command, ".").returncode == (1 if command == "check" else 0)
 
 
+@posix
+@pytest.mark.parametrize("command", ["check", "graph"])
+def test_a_link_that_leads_nowhere_beside_a_file_changes_nothing(command: str) -> None:
+    Path("a.cu").write_text(RACE, encoding="utf-8")
+    alone = run(command, "a.cu")
+    os.symlink("nowhere", "gone.cu")
+    beside = run(command, "a.cu")
+    assert (beside.returncode, beside.stdout) == (alone.returncode, alone.stdout)
+
+
+def test_a_folder_without_cuda_is_no_silent_pass() -> None:
+    Path("a.cpp").write_text("int main() { return 0; }\n", encoding="utf-8")
+    done = run("check", ".")
+    assert (done.returncode, done.stderr) == (0, ".: note: uses no CUDA: nothing to check\n")
+    Path("a.cpp").write_bytes(b"int main\0")
+    assert run("check", ".").returncode == 2  # nothing of it could be read
+
+
+def test_stitch_says_why_a_file_cannot_be_read() -> None:
+    Path("a.cu").write_bytes(b"int main\0")
+    done = run("stitch", "a.cu", "--no-run")
+    assert (done.returncode, done.stderr) == (2, "stitchcuda: a.cu: a binary file\n")
+
+
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="file names are text on this system")
 def test_a_name_that_is_not_utf8() -> None:
     name = os.fsdecode(b"bad\xff.cu")
@@ -164,3 +188,9 @@ def test_a_file_that_vanishes_before_it_is_fixed(
 def test_bad_ports(port: str, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert dispatch.main(["lsp", f"--tcp={port}"]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_named_twice_is_checked_once() -> None:
+    Path("a.cu").write_text(RACE, encoding="utf-8")
+    once = json.loads(run("check", "a.cu", "--format", "json").stdout)["findings"]
+    assert once and json.loads(run("check", "a.cu", "./", "--format", "json").stdout)["findings"] == once

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from stitchcuda.gpu_validate.health import probe_gpu
 from stitchcuda.gpu_validate.trace.library import NoTracer
 from stitchcuda.gpu_validate.trace.store import from_json
 from stitchcuda.server.cli import trace
@@ -18,11 +19,17 @@ def no_library(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(trace, "tracer_library", lambda nvcc: tmp_path / "none.so")
 
 
+def no_gpu() -> str:
+    """What is said where nothing can be traced."""
+    problem = probe_gpu()
+    return f"stitchcuda: {problem}\n" if problem else ""
+
+
 def test_the_trace_goes_to_stdout_and_the_output_to_stderr(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "--format", "json", "--", "/bin/sh", "-c", "echo out; echo err >&2"]) == 0
     out, err = capfd.readouterr()
     assert from_json(json.loads(out)).context_end == 0
-    assert err == "out\nerr\n"
+    assert err == f"out\nerr\n{no_gpu()}"
 
 
 def test_a_file_takes_the_trace(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -31,7 +38,7 @@ def test_a_file_takes_the_trace(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert "traceEvents" in json.loads(target.read_text())
     out, err = capfd.readouterr()
     assert out == "out\n"
-    assert err == "stitchcuda: /bin/sh ended with 3\n"
+    assert err == f"{no_gpu()}stitchcuda: /bin/sh ended with 3\n"
 
 
 def test_the_summary_says_that_no_cuda_was_used(capfd: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,26 @@ def test_a_new_hazard_is_rejected_with_its_line(tmp_path: Path, capsys: pytest.C
     assert all(set(json.loads(line)) == {"step", "of", "message"} for line in printed.err.splitlines())
 
 
+def test_a_place_in_the_original_is_told_with_its_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    paths = two(tmp_path, PROGRAM.replace("scale", "enlarge"))
+    assert main(["validate", *paths]) == 1
+    out = capsys.readouterr().out
+    assert f"{paths[0]}:1: function `scale` was removed (line of the original)" in out
+    assert f"issue   function `scale` was removed ({paths[0]}:1)" in out
+
+
+def test_what_a_proof_rests_on_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    waits = "    cudaDeviceSynchronize();\n    cudaFree"
+    assert main(["validate", *two(tmp_path, PROGRAM.replace(waits, "    cudaFree")), "--declare", "remove-wait"]) == 1
+    assert (
+        main(["validate", *two(tmp_path, WITHOUT_A_WAIT.replace(waits, "    cudaFree")), "--declare", "remove-wait"])
+        == 1
+    )
+    first, second = capsys.readouterr().out.split("unproven\n")[1:]
+    assert "rests on:" not in first
+    assert re.search(r"G1  order +proved\n +rests on: cudaFree waits .*not by documentation", second)
+
+
 def test_accepted_is_the_only_0(tmp_path: Path, capsys: pytest.CaptureFixture[str], machine: list[Tools]) -> None:
     def passed(gate: str) -> Callable[..., GateResult]:
         return lambda *_, **__: GateResult(gate, GateState.PASSED)

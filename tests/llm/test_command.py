@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -169,6 +170,25 @@ def test_nothing_is_sent_before_the_user_agrees(
         assert main(["stitch", "p", "--proposer", "llm"]) == 2 and not other.all_requests  # another address
 
 
+def test_the_command_that_agrees_keeps_every_limit(
+    hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who pastes it must not get a run that builds, or spends more, than the one that was asked for."""
+    with ScriptedEndpoint(GOOD) as endpoint:
+        mine(monkeypatch, endpoint)
+        words = ["stitch", "p", "--no-run", "--intent", "twice as fast", "--proposer", "llm", "--max-tokens", "5"]
+        assert main(words) == 2
+        command = (
+            capsys.readouterr()
+            .err.strip()
+            .splitlines()[-1]
+            .removeprefix("Nothing was sent or executed. If you agree: ")
+        )
+        assert shlex.split(command) == ["stitchcuda", *words, "--approve", endpoint.url]
+        assert main([*words, "--questions"]) == 0
+        assert json.loads(capsys.readouterr().out)["command"] == command
+
+
 def test_new_files_are_asked_about(
     hub: ScriptedHub, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -252,7 +272,9 @@ def test_a_no_at_the_terminal_ends_the_questions(
         answering(monkeypatch, "y\nn\ny\n")
         assert main(["stitch", "p", "--proposer", "llm", "--progress", "none"]) == 2
         err = capsys.readouterr().err
-        assert err.count("[y/N]") == 2 and err.rstrip().endswith("--proposer llm --approve make --approve ./main")
+        assert err.count("[y/N]") == 2 and err.rstrip().endswith(
+            "stitch p --proposer llm --progress none --approve make --approve ./main"
+        )
         assert not endpoint.all_requests and not hub.requests
 
 
