@@ -13,20 +13,19 @@ from stitchcuda.analysis.internal_error import where
 from stitchcuda.server.engine.messages import Partly, Result, pack
 
 _PATH = "warm-up.cu"
-# What programs do most: each part has a hazard, so that findings are made, placed and sent.
-_HEAD = """\
+# What programs do most, with hazards, so that findings are made, placed and sent. It is short: whoever opens a file meanwhile waits for a step.
+PROGRAM = b"""\
 #include <cuda_runtime.h>
 #define CHECK(call) do { cudaError_t status = (call); if (status != cudaSuccess) { return 1; } } while (0)
 constexpr int kThreads = 128;
 struct Batch { float *in; float *out; int count; };
-"""
-_PART = """
-__global__ void fill_@(float *values, float value, int count) {
+
+__global__ void fill(float *values, float value, int count) {
   int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) { values[i] = value; }
 }
 
-__global__ void sum_@(const float *values, float *sums, int count) {
+__global__ void sum(const float *values, float *sums, int count) {
   __shared__ float part[kThreads];
   part[threadIdx.x] = 0.0f;
   for (int i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += gridDim.x * blockDim.x) { part[threadIdx.x] += values[i]; }
@@ -38,7 +37,7 @@ __global__ void sum_@(const float *values, float *sums, int count) {
   if (threadIdx.x == 0) { atomicAdd(&sums[blockIdx.x], part[0]); }
 }
 
-int run_@(const float *host, float *result, int count) {
+int run(const float *host, float *result, int count) {
   int blocks = (count + kThreads - 1) / kThreads;
   Batch batch{nullptr, nullptr, count};
   CHECK(cudaMalloc(&batch.in, count * sizeof(float)));
@@ -52,9 +51,9 @@ int run_@(const float *host, float *result, int count) {
   CHECK(cudaEventCreate(&done));
   for (int i = 0; i < count; ++i) { staged[i] = host[i]; }
   CHECK(cudaMemcpyAsync(batch.in, staged, count * sizeof(float), cudaMemcpyHostToDevice, copy));
-  fill_@<<<blocks, kThreads, 0, work>>>(batch.out, 0.0f, blocks);
+  fill<<<blocks, kThreads, 0, work>>>(batch.out, 0.0f, blocks);
   CHECK(cudaEventRecord(done, work));
-  for (int round = 0; round < 3; ++round) { sum_@<<<blocks, kThreads, 0, work>>>(batch.in, batch.out, count); }
+  for (int round = 0; round < 3; ++round) { sum<<<blocks, kThreads, 0, work>>>(batch.in, batch.out, count); }
   CHECK(cudaMemcpyAsync(result, batch.out, blocks * sizeof(float), cudaMemcpyDeviceToHost, copy));
   CHECK(cudaStreamSynchronize(work));
   if (cudaGetLastError() != cudaSuccess) { return 2; }
@@ -67,7 +66,6 @@ int run_@(const float *host, float *result, int count) {
   return 0;
 }
 """
-PROGRAM = (_HEAD + "".join(_PART.replace("@", str(n)) for n in range(5))).encode()
 
 
 def warm_up(index: Any, stop: Callable[[], bool]) -> bool:
