@@ -213,10 +213,15 @@ def is_handle(value: Value | None) -> bool:
     return isinstance(value, Pointer | Handle | Instance)
 
 
-def differences(a: State, b: State) -> tuple[bool, bool]:
-    """(order differs, handle-valued memory differs) between two groups of paths."""
-    order = a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams
-    order = order or a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
+def order_differs(a: State, b: State) -> bool:
+    """Whether two groups of paths did different device work, or will put it elsewhere."""
+    if a.order.earlier != b.order.earlier or a.order.host != b.order.host or a.order.streams != b.order.streams:
+        return True
+    return a.device != b.device or a.current_stream != b.current_stream or a.order.events != b.order.events
+
+
+def handles_differ(a: State, b: State) -> bool:
+    """Whether handle-valued memory differs between two groups of paths."""
     for obj in _apart(a.memory, b.memory):
         x, y = a.memory[obj], b.memory.get(obj)
         if y is None:
@@ -226,8 +231,8 @@ def differences(a: State, b: State) -> tuple[bool, bool]:
             if other is None or one is other or one == other:
                 continue
             if is_handle(one) and is_handle(other):
-                return order, True
-    return order, False
+                return True
+    return False
 
 
 def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> list[int]:

@@ -10,10 +10,11 @@ from stitchcuda.analysis.order.host.containers import ONE_MORE, RESIZES
 from stitchcuda.analysis.order.host.statements import Statements
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly, symbol
-from stitchcuda.analysis.order.values import SIZE, Instance, Num, Place
+from stitchcuda.analysis.order.values import SIZE, Instance, Num
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr
 
+_SIZE = (SIZE,)
 _LEAVES = (ir.Break, ir.Continue, ir.Goto, ir.Throw)
 
 
@@ -31,8 +32,10 @@ class Lengths(Statements):
     def lengths(self, state: State) -> Mapping[int, Poly]:
         """The lengths that are known before a loop."""
         known: dict[int, Poly] = {}
-        for obj in self.containers:
-            held = state.load(Place(obj, (SIZE,)))
+        memory = state.memory
+        for obj in self.containers:  # all there ever were
+            entries = memory.get(obj)
+            held = entries.get(_SIZE) if entries else None
             if isinstance(held, Num):
                 known[obj] = held.value
         return known
@@ -73,9 +76,11 @@ class Lengths(Statements):
 
     def _differing(self, state: State, before: Mapping[int, Poly]) -> list[int]:
         found = []
+        memory = state.memory
         for obj, count in before.items():
-            held = state.load(Place(obj, (SIZE,)))
-            if isinstance(held, Num) and held.value != count:
+            entries = memory.get(obj)
+            held = entries.get(_SIZE) if entries else None
+            if isinstance(held, Num) and held.value is not count and held.value != count:
                 found.append(obj)
         return found
 

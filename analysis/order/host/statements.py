@@ -13,7 +13,7 @@ from stitchcuda.analysis.order.host.calls import Calls
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.names import CONTAINERS, plain
 from stitchcuda.analysis.order.host.places import COUNTS
-from stitchcuda.analysis.order.state import State, differences, merge
+from stitchcuda.analysis.order.state import State, handles_differ, merge, order_differs
 from stitchcuda.analysis.order.symbolic import ZERO, number
 from stitchcuda.analysis.order.timeline import Condition
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Pointer, Reference, Struct, Unknown, Value
@@ -56,8 +56,9 @@ class Statements(Calls):
         kept: list[Outcome] = []
         for state, value in outcomes:
             for k, (other, other_value) in enumerate(kept):
-                order, handles = differences(other, state)
-                alike = not order and not handles and _alike(value, other_value)
+                alike = (
+                    not order_differs(other, state) and _alike(value, other_value) and not handles_differ(other, state)
+                )
                 if alike or len(kept) >= self.path_limit:
                     merged = value if value == other_value else self._either(value, other_value)
                     kept[k] = (merge(other, state, self.fresh, forced=not alike), merged)
@@ -394,8 +395,7 @@ class Statements(Calls):
             if state.dead:
                 continue
             for k, other in enumerate(kept):
-                order, handles = differences(other, state)
-                if not handles and (not order or not keep):
+                if not (keep and order_differs(other, state)) and not handles_differ(other, state):
                     kept[k] = merge(other, state, self.fresh)
                     break
             else:
