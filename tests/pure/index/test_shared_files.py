@@ -12,7 +12,12 @@ OTHER = b'#include "shared.h"\nint main() { cudaStream_t s; cudaStreamCreate(&s)
 
 
 @pytest.fixture
-def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def shared() -> SharedFiles:
+    return SharedFiles()
+
+
+@pytest.fixture
+def lowered(shared: SharedFiles, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The paths of files that are lowered, in a process that has seen none yet."""
     paths: list[str] = []
     lowering = cuda.ModuleLowering
@@ -21,7 +26,7 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         paths.append(path)
         return lowering(path, *args, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(index, "SHARED", SharedFiles())
+    monkeypatch.setattr(index, "SHARED", shared)
     monkeypatch.setattr(cuda, "ModuleLowering", noting)
     return paths
 
@@ -103,7 +108,9 @@ def test_python_is_no_header_of_the_same_text(lowered: list[str]) -> None:
 
 
 @pytest.mark.parametrize("first", [ONE, OTHER])
-def test_findings_are_the_same_in_whichever_program_a_header_was_lowered(lowered: list[str], first: bytes) -> None:
+def test_findings_are_the_same_in_whichever_program_a_header_was_lowered(
+    lowered: list[str], shared: SharedFiles, first: bytes
+) -> None:
     def findings(folder: str, main: bytes) -> list[tuple[object, ...]]:
         made = Index(strict=True)
         made.put(f"{folder}/main.cu", main)
@@ -112,8 +119,8 @@ def test_findings_are_the_same_in_whichever_program_a_header_was_lowered(lowered
         return [(f.code, f.message, f.confidence, analysis.program.locate(f.site).start) for f in analysis.findings]
 
     alone = findings("b", OTHER)
-    index.SHARED.forget("b/main.cu")
-    index.SHARED.forget("b/shared.h")
+    shared.forget("b/main.cu")
+    shared.forget("b/shared.h")
     findings("a", first)
     assert findings("b", OTHER) == alone and alone
     assert lowered.count("b/shared.h") == 1 and lowered.count("a/shared.h") == 1
@@ -139,16 +146,16 @@ def test_what_was_used_longest_ago_goes_first() -> None:
     assert shared.source("b.h", b"int x;\n\n\n") is not kept[1]
 
 
-def test_what_is_gone_is_found_under_no_other_path_either(lowered: list[str]) -> None:
-    index.SHARED.most_bytes = len(HEADER) + len(ONE)
+def test_what_is_gone_is_found_under_no_other_path_either(lowered: list[str], shared: SharedFiles) -> None:
+    shared.most_bytes = len(HEADER) + len(ONE)
     modules({"a.h": HEADER})
     modules({"b.h": HEADER.replace(b"done", b"over") + b"//" + b" " * len(ONE)})
     modules({"c.h": HEADER})
     assert lowered == ["a.h", "b.h", "c.h"]
-    assert not index.SHARED.source("b.h", b"").text and index.SHARED.source("d.h", HEADER).text == HEADER
+    assert not shared.source("b.h", b"").text and shared.source("d.h", HEADER).text == HEADER
     for name in ("a.h", "b.h", "c.h", "d.h"):
-        index.SHARED.forget(name)
-    assert index.SHARED == SharedFiles(most_bytes=index.SHARED.most_bytes)  # nothing is left of them
+        shared.forget(name)
+    assert shared == SharedFiles(most_bytes=shared.most_bytes)  # nothing is left of them
 
 
 def test_a_path_counts_once() -> None:
