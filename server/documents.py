@@ -162,22 +162,31 @@ def _without_line_ends(text: bytes) -> list[bytes]:
 
 
 def path_of(uri: str, language: str = "") -> str:
-    """The path of a URI: the file's for `file:`, as others name it too; else the URI itself, with a suffix that tells the language. Of a file
-    only Python without a suffix gets one."""
-    parts = urlsplit(uri)
-    is_file = parts.scheme == "file"
-    if is_file:
+    """The path of a URI: that of the file where it can be one, as others name it too; else the URI itself, with a suffix that tells the
+    language. Of a file only Python without a suffix gets one."""
+    path = _file_of(uri)
+    is_file = path is not None
+    if path is None:
+        path = uri.encode(errors="backslashreplace").decode()
+    if PurePosixPath(path).suffix.lower() not in _SUFFIXES and (not is_file or language == "python"):
+        path += _SUFFIX_OF_LANGUAGE.get(language, "")
+    return path
+
+
+def _file_of(uri: str) -> str | None:
+    """The path of a `file:` URI; None of others, and where no file can have such a path: half a character or a NUL is in none."""
+    try:
+        parts = urlsplit(uri)
+        if parts.scheme != "file":
+            return None
         path = unquote(parts.path, errors="surrogateescape")
         if parts.netloc not in ("", "localhost"):
             path = f"//{unquote(parts.netloc)}{path}"
         elif os.name == "nt" and len(path) > 2 and path[0] == "/" and path[2] == ":":
             path = path[1].lower() + path[2:]  # file:///C:/x and file:///c%3A/x are one file
-        path = os.path.normpath(path)
-    else:
-        path = uri
-    if PurePosixPath(path).suffix.lower() not in _SUFFIXES and (not is_file or language == "python"):
-        path += _SUFFIX_OF_LANGUAGE.get(language, "")
-    return path
+        return os.path.normpath(path) if b"\0" not in os.fsencode(path) else None
+    except ValueError:
+        return None
 
 
 def uri_of(path: str) -> str:

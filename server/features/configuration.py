@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,7 @@ def _analyse_again(ls: StitchServer) -> None:
 
 def _roots(ls: StitchServer) -> tuple[str, ...]:
     uris = list(ls.workspace.folders) or ([ls.workspace.root_uri] if ls.workspace.root_uri else [])
-    return tuple(path_of(uri) for uri in uris)
+    return tuple(path for path in map(path_of, uris) if os.path.isabs(path))
 
 
 def _plain(value: object) -> object:

@@ -216,6 +216,11 @@ def test_paths_of_uris() -> None:
     assert path_of("file://localhost/home/x.cu") == "/home/x.cu"
     assert path_of("file:///home/x.inl", "cpp") == "/home/x.inl"  # as what includes it names it
     assert path_of("file:///home/tool", "python") == "/home/tool.py"
+    # Such paths every call of the system refuses.
+    assert path_of("file:///home/\ud800.cu") == "file:///home/\\ud800.cu"
+    for nowhere in ("file:///home/%00.cu", "file://[::1/a.cu"):
+        assert path_of(nowhere) == nowhere
+    assert path_of("file:///home/%FF.cu") == "/home/\udcff.cu"
     assert path_of("untitled:Untitled-1", "cuda-cpp") == "untitled:Untitled-1.cu"
     assert uri_of("/home/a b/x.cu") == "file:///home/a%20b/x.cu"
 
