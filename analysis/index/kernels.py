@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from stitchcuda.analysis.findings.finding import KernelInput
+from stitchcuda.analysis.findings.finding import Finding, KernelInput
 from stitchcuda.analysis.index.merge import EntryFindings
 from stitchcuda.analysis.kernel.launches import KernelLaunch, LaunchesRead, launches_of, launches_read
 from stitchcuda.analysis.kernel.relevance import asks_nothing
@@ -55,13 +55,13 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
     if reached is not None:
         nothing = EntryFindings((), frozenset())
         return KernelFindings(nothing, function.digest, declared, None, None, reached.functions, reached.lookups)
-    # what one guess does not show needs no other: only what all show is told
     given = KernelInput(kernel, program, sources, guesses=1)
-    found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
     walked = kernel_traces(program, kernel, sources, given.guesses)
-    if not walked.fixed and (found or not walked.typical):
+    settles = walked.fixed or walked.speaks_for_others
+    found = _found(given) if settles else ()
+    if not settles or found and not walked.fixed:
         given = KernelInput(kernel, program, sources)
-        found = tuple(f for rule in KERNEL_RULES for f in rule.check(given))
+        found = _found(given)
         walked = kernel_traces(program, kernel, sources)
     functions = {pair for trace in walked.traces for pair in trace.functions}
     lookups = {pair for trace in walked.traces for pair in trace.lookups}
@@ -74,3 +74,7 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
         tuple(sorted(functions)),
         tuple(sorted(lookups)),
     )
+
+
+def _found(given: KernelInput) -> tuple[Finding, ...]:
+    return tuple(f for rule in KERNEL_RULES for f in rule.check(given))

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from stitchcuda.analysis.quick_init import quick_init
 
 _MOST_KNOWN = 1 << 18  # numbers in all distances that are looked up
-_MOST_MADE = 64  # distances that are kept as made of one
+_MOST_MADE = 4096  # products and sums of them
 _MOST_ANSWERS = 512  # sets of lanes that are kept of one
 
 
@@ -29,8 +29,6 @@ class Distances:
         self.high = max(each)
         self._hash = hash(each)
         self._unit = self._divisor = -1
-        self._times: dict[int, Distances] = {}
-        self._sums: dict[int, tuple[Distances, Distances | None]] = {}
         self._reaching: dict[int, int] = {}
         self._at: dict[int, int] = {}
         self._same: dict[tuple[int, int], bool] = {}
@@ -61,23 +59,23 @@ class Distances:
         """`factor` is not 0."""
         if factor == 1:
             return self
-        known = self._times.get(factor)
+        known = _products.get((id(self), factor))
         if known is None:
-            if len(self._times) > _MOST_MADE:
-                self._times.clear()
-            known = self._times[factor] = _distances(tuple([x * factor for x in self.each]))
-        return known
+            if len(_products) > _MOST_MADE:
+                _products.clear()
+            known = _products[id(self), factor] = self, _distances(tuple([x * factor for x in self.each]))
+        return known[1]
 
     def plus(self, other: Distances) -> Distances | None:
         """None when the sums are all 0."""
-        known = self._sums.get(id(other))
+        known = _sums.get((id(self), id(other)))
         if known is None:
-            if len(self._sums) > _MOST_MADE:
-                self._sums.clear()
+            if len(_sums) > _MOST_MADE:
+                _sums.clear()
             sums = tuple(map(operator.add, self.each, other.each))
             made = _distances(sums) if any(sums) else None
-            known = self._sums[id(other)] = other, made  # which is kept: its id names it
-        return known[1]
+            known = _sums[id(self), id(other)] = self, other, made
+        return known[2]
 
     def reaching(self, least: int) -> int:
         """The lanes whose distance is at least so much."""
@@ -185,6 +183,9 @@ Coefficient: TypeAlias = int | Lanes
 
 _known: dict[tuple[int, ...], Distances] = {}
 _size = 0
+# By what they are made of, which is kept along: its ids name it.
+_products: dict[tuple[int, int], tuple[Distances, Distances]] = {}
+_sums: dict[tuple[int, int], tuple[Distances, Distances, Distances | None]] = {}
 
 
 def _distances(each: tuple[int, ...]) -> Distances:
@@ -194,6 +195,8 @@ def _distances(each: tuple[int, ...]) -> Distances:
         _size += len(each)
         if _size > _MOST_KNOWN:
             _known.clear()
+            _products.clear()
+            _sums.clear()
             _size = len(each)
         known = _known[each] = Distances(each)
     return known

@@ -220,6 +220,17 @@ class Conditions:
         return known
 
 
+def conditions_of(program: Program) -> Conditions:
+    """The one of a program: its rules ask about the same functions."""
+    global _last
+    if _last is None or _last[0] is not program:
+        _last = program, Conditions(program)
+    return _last[1]
+
+
+_last: tuple[Program, Conditions] | None = None
+
+
 def called_name(call: ir.Call) -> str:
     """The name after the last `::` or `.` of what is called; "" when it has none."""
     callee = call.callee

@@ -175,6 +175,7 @@ class _Pair:
     meetings: tuple[Barrier, ...] = ()
 
 
+_MOST_KEPT = 20_000  # events of the traces of one kernel: those of its shapes, and with barriers put in
 _last: list[tuple[KernelTrace, list[Conflict]]] = []  # of the kernel at hand: several rules ask
 _footprints: list[tuple[tuple[Mark, ...], Footprints]] = []  # traces with barriers put in share them
 
@@ -184,9 +185,13 @@ def conflicts(trace: KernelTrace) -> list[Conflict]:
     for known, found in _last:
         if known is trace:
             return found
+    if _last and not trace.is_of_same_text(_last[-1][0]):
+        _last.clear()
+        _footprints.clear()
     found = _Search(trace, _footprints_of(trace)).run()
     _last.append((trace, found))
-    del _last[:-4]
+    while len(_last) > 4 and sum([len(t.events) for t, _ in _last]) > _MOST_KEPT:
+        del _last[0]
     return found
 
 
@@ -196,7 +201,7 @@ def _footprints_of(trace: KernelTrace) -> Footprints:
             return known
     made = Footprints(trace)
     _footprints.append((trace.marks, made))
-    del _footprints[:-2]
+    del _footprints[:-4]
     return made
 
 

@@ -206,6 +206,10 @@ class KernelTrace:
     marks: tuple[Mark, ...] = field(default=(), compare=False, repr=False)
     lookups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
 
+    def is_of_same_text(self, other: KernelTrace) -> bool:
+        """Both are walks of one text of a kernel."""
+        return bool(self.marks and other.marks) and self.marks[0].function is other.marks[0].function
+
     @property
     def accesses(self) -> tuple[Access, ...]:
         return tuple(e for e in self.events if isinstance(e, Access))

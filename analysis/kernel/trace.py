@@ -16,6 +16,7 @@ from stitchcuda.analysis.program.ir import Function, Program, Site, Span
 MAX_THREADS = 1024
 MAX_SHAPES = 3  # that launches tell
 MAX_GUESSES = 4  # when none does
+MAX_BARRED = 20_000  # events of traces with barriers put in that are kept, of one kernel
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,13 @@ class KernelTraces:
     def typical(self) -> bool:
         """All traces are such that rules look at them."""
         return not any(t.outside or t.broken or t.uses_locks for t in self.traces)
+
+    @property
+    def speaks_for_others(self) -> bool:
+        """What these traces of guessed shapes do not show, those of no others need to be asked for: only what all show is told.
+        Not of a shape that does not fit, which is given up for others, nor when rules pass over a trace and may not
+        pass over the next."""
+        return self.typical or self.function.has_error and not any(t.outside for t in self.traces)
 
 
 def kernel_traces(
@@ -56,6 +64,23 @@ _last: tuple[Program, str, int, KernelTraces] | None = None
 def with_barriers(trace: KernelTrace, before: Collection[tuple[str, Span]]) -> KernelTrace:
     """The same walk with a block barrier before each of these statements of the kernel and its device functions. Events
     keep their positions: `at` of a barrier that was put in is that of the event that follows it."""
+    wanted = frozenset(before)
+    for known, places, with_them in _barred:
+        if known is trace and places == wanted:
+            return with_them
+    if _barred and not trace.is_of_same_text(_barred[-1][0]):
+        _barred.clear()
+    made = _with_barriers(trace, wanted)
+    _barred.append((trace, wanted, made))
+    while len(_barred) > 1 and sum([len(t.events) for _, _, t in _barred]) > MAX_BARRED:
+        del _barred[0]
+    return made
+
+
+_barred: list[tuple[KernelTrace, frozenset[tuple[str, Span]], KernelTrace]] = []  # several rules ask for the same
+
+
+def _with_barriers(trace: KernelTrace, before: frozenset[tuple[str, Span]]) -> KernelTrace:
     events: list[Event] = []
     done = 0
     for mark in trace.marks:

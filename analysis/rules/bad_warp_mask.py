@@ -61,7 +61,7 @@ from stitchcuda.analysis.findings.kernel_wording import lanes, written
 from stitchcuda.analysis.findings.shapes import agreed
 from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.arithmetic import MAYBE
-from stitchcuda.analysis.kernel.conditions import Conditions
+from stitchcuda.analysis.kernel.conditions import Conditions, conditions_of
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
 from stitchcuda.analysis.kernel.model import Barrier, BarrierKind, Guard, KernelTrace, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
@@ -88,7 +88,7 @@ class _Fault:
 
 def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
-    conditions = Conditions(given.program)
+    conditions = conditions_of(given.program)
     found = [_reported(given, conditions, traces, trace) for trace in traces.traces if not trace.broken]
     yield from agreed(traces, found)
 

@@ -58,7 +58,7 @@ from stitchcuda.analysis.findings.finding import (
 from stitchcuda.analysis.findings.kernel_wording import written
 from stitchcuda.analysis.findings.shapes import agreed
 from stitchcuda.analysis.findings.wording import called_from
-from stitchcuda.analysis.kernel.conditions import Conditions, called_name, redefined, words
+from stitchcuda.analysis.kernel.conditions import Conditions, called_name, conditions_of, redefined, words
 from stitchcuda.analysis.kernel.conflicts import SEPARATING
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid, Sharing, Who, sharing
@@ -82,7 +82,7 @@ _WHO = {
 
 def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
-    conditions = Conditions(given.program)
+    conditions = conditions_of(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken and not t.uses_locks]
     yield from agreed(traces, found)
 

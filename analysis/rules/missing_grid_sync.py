@@ -65,7 +65,7 @@ from stitchcuda.analysis.kernel.across import (
     plain,
     reaches_readers,
 )
-from stitchcuda.analysis.kernel.conditions import Conditions, redefined, words
+from stitchcuda.analysis.kernel.conditions import Conditions, conditions_of, redefined, words
 from stitchcuda.analysis.kernel.lanes import lanes_of
 from stitchcuda.analysis.kernel.model import Access, Barrier, BarrierKind, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid
@@ -78,7 +78,7 @@ _MOST = 60  # accesses that are compared
 
 def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
-    conditions = Conditions(given.program)
+    conditions = conditions_of(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken and not t.uses_locks]
     yield from agreed(traces, found)
 

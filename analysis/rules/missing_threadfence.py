@@ -61,7 +61,7 @@ from stitchcuda.analysis.findings.kernel_wording import written
 from stitchcuda.analysis.findings.shapes import agreed
 from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.across import crossings, meets_other_block, of_one_block, ordered_between, plain
-from stitchcuda.analysis.kernel.conditions import Conditions
+from stitchcuda.analysis.kernel.conditions import Conditions, conditions_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode
 from stitchcuda.analysis.kernel.sharing import Grid
 from stitchcuda.analysis.kernel.spinning import polls
@@ -84,7 +84,7 @@ class _Publication:
 
 def check(given: KernelInput) -> Iterator[Finding]:
     traces = kernel_traces(given.program, given.kernel, given.sources, given.guesses)
-    conditions = Conditions(given.program)
+    conditions = conditions_of(given.program)
     found = [_found(given, conditions, traces, t) for t in traces.traces if not t.broken]
     yield from agreed(traces, found)
 
