@@ -123,6 +123,8 @@ class State:
             if obj != kept:
                 self.memory.pop(obj, None)
                 self.owned.discard(obj)
+        if self.released and any(released.reset for released, _ in self.released.values()):
+            self.released = {key: found for key, found in self.released.items() if not found[0].reset}
 
     def copy_below(self, source: Place, target: Place) -> None:
         """Copies a record's contents."""
@@ -305,7 +307,15 @@ def _released(a: State, b: State, doubtful: frozenset[Key]) -> dict[Key, tuple[R
                 apart = _apart(y.memory, x.memory)
             if not any(_only_named(key, y.memory[obj], x.memory.get(obj, {})) for obj in apart):
                 out[key] = (replace(here, sure=False), owner)
+            elif key[0] == "memory" and _named_elsewhere(key, x, apart):
+                out[key] = (replace(here, sure=False, reset=True), owner)
     return out
+
+
+def _named_elsewhere(key: Key, state: State, apart: list[int]) -> bool:
+    """Something that is the same on both groups of paths names it."""
+    rest = (entries for obj, entries in state.memory.items() if obj not in apart)
+    return any(key_of_resource(value) == key for entries in rest for value in entries.values())
 
 
 def _only_named(key: Key, here: dict[Path, Value], there: dict[Path, Value]) -> bool:

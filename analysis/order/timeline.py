@@ -267,6 +267,7 @@ class Released:
     conditions: tuple[Condition, ...] = ()
     sure: bool = True  # on every path that is followed from here on
     op: int | None = None
+    reset: bool = False  # what named it was emptied on that path: a copy of the pointer names it still
 
 
 @dataclass(frozen=True, slots=True)

@@ -234,12 +234,12 @@ cuTexRefSetBorderColor      neutral - -
 cuTexRefCreate              neutral out
 cuTexRefDestroy             neutral -
 cuSurfRefSetArray           neutral - - flags
-cuTexObjectCreate           neutral out params - -
+cuTexObjectCreate           neutral out params - - / fetched
 cuTexObjectDestroy          neutral -
 cuTexObjectGetResourceDesc  neutral out -
 cuTexObjectGetTextureDesc   neutral out -
 cuTexObjectGetResourceViewDesc neutral out -
-cuSurfObjectCreate          neutral out params
+cuSurfObjectCreate          neutral out params / fetched
 cuSurfObjectDestroy         neutral -
 cuSurfObjectGetResourceDesc neutral out -
 cuTensorMapEncodeTiled      neutral out

@@ -337,12 +337,12 @@ cudaMipmappedArrayGetSparseProperties   neutral out -
 cudaGetMipmappedArrayLevel              device_pointer out src -
 cudaGetChannelDesc                      neutral out -
 cudaCreateChannelDesc                   neutral - - - - -
-cudaCreateTextureObject                 neutral out params - -
+cudaCreateTextureObject                 neutral out params - - / fetched
 cudaDestroyTextureObject                neutral -
 cudaGetTextureObjectResourceDesc        neutral out -
 cudaGetTextureObjectTextureDesc         neutral out -
 cudaGetTextureObjectResourceViewDesc    neutral out -
-cudaCreateSurfaceObject                 neutral out params
+cudaCreateSurfaceObject                 neutral out params / fetched
 cudaDestroySurfaceObject                neutral -
 cudaGetSurfaceObjectResourceDesc        neutral out -
 cudaBindTexture                         neutral out - ptr - bytes

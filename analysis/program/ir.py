@@ -474,6 +474,7 @@ class Function:
     launch_bounds: tuple[Expr, ...] = ()
     host_cuda_calls: int = 0  # API calls and launches written in it (after macro expansion)
     mentions: frozenset[str] = frozenset()  # names it may call or pass on: functions, methods, constructed types
+    defaulted: bool = False  # `= default`
 
 
 @dataclass(frozen=True, slots=True)
@@ -487,6 +488,7 @@ class Record:
     bases: tuple[str, ...] = ()
     methods: tuple[str, ...] = ()  # uids of functions defined in its body
     defaults: tuple[tuple[str, TypeRef], ...] = ()  # template parameters, and what they are when left out
+    base_types: tuple[TypeRef, ...] = ()  # the bases as written, with the arguments of templates
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from stitchcuda.analysis.order.host.places import ANYWHERE
 from stitchcuda.analysis.order.machine import Done, uncertain
 from stitchcuda.analysis.order.recorder import Options
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO
+from stitchcuda.analysis.order.symbolic import ZERO, symbol
 from stitchcuda.analysis.order.timeline import (
     Access,
     Certainty,
@@ -23,7 +23,7 @@ from stitchcuda.analysis.order.timeline import (
     Mode,
     Range,
 )
-from stitchcuda.analysis.order.values import Closure, Code, Object, Place, Unknown, Value
+from stitchcuda.analysis.order.values import Closure, Code, Num, Object, Place, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Program, Span
 
@@ -71,10 +71,15 @@ class HostFunctions(Captures):
         self._told: dict[Spot, list[int]] = {}  # what host functions write -> their ops
         self._shared: set[int] = set()  # objects that host functions touch
         self._promised: dict[str, Spot] = {}  # futures, by the key of their value
+        self.left_aside: list[State] = []  # what the last function that was run aside left behind
         self.sightings: list[int] = []  # host functions that the evaluation so far may have learnt of
 
     def run_aside(self, value: Value, given: list[Value], span: Span, state: State) -> bool:
         """Executes a function of the program on a state of its own; False when it is not known. A layer above does."""
+        raise NotImplementedError
+
+    def calls_cuda(self, value: Value) -> bool:
+        """Whether CUDA work can be reached from a function or lambda; a layer above knows."""
         raise NotImplementedError
 
     def look_into(
@@ -87,6 +92,8 @@ class HostFunctions(Captures):
         body = self.inside = Body(op, state.conditions, len(self.objects))
         try:
             known = self.run_aside(callback, given, span, state)
+            if known and self.calls_cuda(callback):
+                self._in_a_later_run(callback, given, span, state, body)
         finally:
             self.inside = None
         if len(self.ops) != op:
@@ -96,6 +103,28 @@ class HostFunctions(Captures):
             self.forget_contents(state, Place(spot[0]))
         self._shared |= {self.object_behind(a.buffer) for a in body.accesses} | {spot[0] for spot in body.tells}
         return tuple(merge_accesses(body.accesses)), known
+
+    def _in_a_later_run(self, callback: Value, given: list[Value], span: Span, state: State, body: Body) -> None:
+        """A host function that changes numbers and lengths of containers finds them changed when it runs again: it may
+        come to CUDA calls then that it did not come to the first time."""
+        later = state.copy()
+        changed = False
+        for after in self.left_aside:
+            for number, entries in state.memory.items():
+                there = after.memory.get(number)
+                if there is None or there is entries or number >= body.first_own:
+                    continue
+                for path, value in entries.items():
+                    other = there.get(path)
+                    if isinstance(value, Num) and other is not None and other != value:
+                        later.store(Place(number, path), Num(symbol(self.fresh("later"))))
+                        changed = True
+        seen = {(fault.site, fault.calls) for fault in self.faults}
+        accesses, faults, before = list(body.accesses), len(self.faults), set(body.tells)
+        if changed:
+            self.run_aside(callback, given, span, later)
+            body.accesses, body.tells = accesses, before
+            self.faults[faults:] = [f for f in self.faults[faults:] if (f.site, f.calls) not in seen]
 
     # --------------------------------------------------------------------------------------------------- in the body
 

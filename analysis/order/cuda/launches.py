@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
+from stitchcuda.analysis.order.cuda.textures import Textures
 from stitchcuda.analysis.order.host import packs
-from stitchcuda.analysis.order.host.expressions import Expressions
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number
@@ -34,7 +34,7 @@ from stitchcuda.analysis.program.effects import Functor, KernelEffects, ParamEff
 from stitchcuda.analysis.program.ir import ApiKind, Expr
 
 
-class Launches(Expressions):
+class Launches(Textures):
     """Layer of the executor: kernel launches and what they touch."""
 
     def launch(self, expr: ir.Launch, state: State) -> Value:
@@ -183,6 +183,7 @@ class Launches(Expressions):
                 if not found and arg != NULL and "[]" not in effect.member:
                     unknown[param.name] = None
         accesses += self._symbols(effects, function.path)
+        accesses += self.fetches(function, args, state)
         sure = len(uids) == 1 and not effects.calls_unknown
         return name or function.name, merge_accesses(accesses), tuple(unknown), sure
 

@@ -8,7 +8,7 @@ from typing import Any
 from stitchcuda.analysis.order.machine import Placed
 from stitchcuda.analysis.order.recorder import Options, Recorder
 from stitchcuda.analysis.order.state import Key, State
-from stitchcuda.analysis.order.timeline import Ending, Memory, Op, Released, Stale, Timeline
+from stitchcuda.analysis.order.timeline import Certainty, Ending, Memory, Op, Released, Stale, Timeline
 from stitchcuda.analysis.order.values import Identity, Instance, Place, Pointer, Struct, Value
 from stitchcuda.analysis.program.ir import ApiKind, Program, Span
 
@@ -76,6 +76,8 @@ class Lifetimes(Recorder):
         if found is None:
             return
         released, owner = found
+        if released.reset and (again or not self._surely(op, buffer)):
+            return
         mine = self._owner()
         if again and owner is not None and mine is not None and self._root(owner) != self._root(mine):
             return  # two owners of which one may have been moved from: only a copy member by member is sure
@@ -87,6 +89,11 @@ class Lifetimes(Recorder):
         known = self.stale.get(same)
         if known is None or (released.sure and not known.released.sure):
             self.stale[same] = made
+
+    def _surely(self, op: int | None, buffer: int | None) -> bool:
+        """On every reading of what the op does."""
+        mine = self.ops[op].accesses if op is not None else ()
+        return any(a.buffer == buffer and a.certainty is Certainty.MUST for a in mine)
 
     def release(self, state: State, key: Key, span: Span, how: str, op: int | None = None) -> None:
         """What `key` stands for must not be used from here on."""

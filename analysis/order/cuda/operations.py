@@ -360,6 +360,10 @@ class Operations(Descriptors):
                 self.machine.may_have_waited(state.order)
                 self.cut(expr.span, f"{expr.name} is not modelled")
                 return self.write_out(expr, Unknown(self.fresh("value")), state)
+            case _ if "fetched" in expr.flags:
+                texture = Unknown(self.fresh("texture"))
+                self.made_of(values.get("params"), texture, state)
+                return self.write_out(expr, texture, state)
             case _:
                 made = None
                 for role, value in expr.roles:

@@ -104,6 +104,11 @@ class Calls(Methods):
 
     def _resolve(self, name: str, argc: int, record: str | None = None) -> tuple[Function, ...]:
         here = self.frame.function
+        if record is None and self.frame.types and "::" in name:
+            scope, _, last = name.rpartition("::")
+            named = self.frame.types.get(scope)
+            if named is not None and not named.pointer:  # `template <class Policy> ... Policy::run()`
+                name = f"{named.name}::{last}"
         if record is None and here.record:
             own = self.meant(here.path, name, argc, self.own_record(here))
             if own:
@@ -298,7 +303,7 @@ class Calls(Methods):
             frame.types.update(self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))))
         elif function.template and function.record and function.record == caller.function.record:
             frame.types.update((n, t) for n, t in caller.types.items() if n in function.template)
-        for name, given in zip(function.template, template, strict=False):
+        for name, given in zip(self._named_by(function, this, template), template, strict=False):
             if isinstance(given, TypeRef):
                 frame.types[name] = self.bound_type(given) or given
             elif isinstance(given, ir.Name):
@@ -322,6 +327,11 @@ class Calls(Methods):
         if key is not None and len(outcomes) < 2 and not any(isinstance(value, Struct) for _, value in outcomes):
             self._foregone.known[key] = outcomes[0][1] if outcomes else None
         return outcomes
+
+    def _named_by(self, function: Function, this: Place | None, given: tuple[object, ...]) -> tuple[str, ...]:
+        """The template parameters that a call gives: of a method of an object those of the class are not among them."""
+        outer = len(statics.parameters(self.program, function)) if given and this is not None and function.record else 0
+        return function.template[outer:] if outer + len(given) <= len(function.template) else function.template
 
     def _declared_default(self, function: Function, position: int) -> Expr | None:
         """The default argument that a prototype gives: in a header, where the definition must not repeat it."""
@@ -468,10 +478,15 @@ class Calls(Methods):
             for k, param in enumerate(params):
                 bound.append((param, given[k] if k < len(given) else Unknown(self.fresh(param.name))))
             self._bind(bound, aside, moved=True)
-            self.run_body(body, aside)
+            self.left_aside = [after for after, _ in self.run_body(body, aside)]
         finally:
             self.frames.pop()
         return True
+
+    def calls_cuda(self, value: Value) -> bool:
+        if isinstance(value, Closure):
+            return self._closure_reaches(value.node)
+        return isinstance(value, Code) and any(u in self.program.reaches_cuda for u in value.uids)
 
     def _is_device_code(self, arg: Expr) -> bool:
         """Whether an argument is a function or lambda that does CUDA work: whoever gets it may call it."""

@@ -158,6 +158,11 @@ class Construction(Deleters):
             if len(args) == 1 and member_by_member(constructors[0], record):
                 self._copied_as_is(place, args[0], state)
             return
+        base = self._constructed_by_base(record, resolved, args)
+        if base is not None:  # `using Base::Base;`
+            self._defaults(place, record, state, span, {plain(base.name)})
+            self.construct(place, base, args, state, span)
+            return
         if len(args) == 1 and not isinstance(args[0], ir.InitList):
             value = self.evaluate(args[0], state)
             if isinstance(value, Struct):
@@ -197,6 +202,9 @@ class Construction(Deleters):
 
     def initialise(self, place: Place, type: TypeRef | None, init: Expr, state: State) -> None:
         """`T x = init`."""
+        if isinstance(init, ir.Construct) and type is not None and init.type == type and not type.pointer:
+            self.construct(place, type, init.args, state, init.span)  # `T x{}`: no temporary
+            return
         if type is not None and type.name in OPTIONALS and is_nothing(init):
             return
         if isinstance(init, ir.InitList) and type is not None:
@@ -278,13 +286,6 @@ class Construction(Deleters):
             return True
         return False
 
-    def _copy_parameters(self, record: str, name: str) -> list[TypeRef]:
-        """What the copy and move constructors of a class take; those that it deletes or asks for count."""
-        uids = self.program.by_name.get(name, ()) + self.program.declarations.get(name, ())
-        found = [self.program.functions[u] for u in uids]
-        one = [f.params[0].type for f in found if f.record == record and len(f.params) == 1]
-        return [t for t in one if t.reference and plain(t.name) == name]
-
     def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
         """The destructors of the elements of an array or a container; a layer above does."""
         raise NotImplementedError
@@ -312,7 +313,7 @@ class Construction(Deleters):
                 continue
             field = place.field(declaration.name)
             if declaration.init is not None:
-                self.initialise(field, declaration.type, declaration.init, state)
+                self._initialised(field, declaration, types, state)
             else:
                 type = declaration.type
                 if types and type.name in types and not (type.pointer or type.dims):  # `template <class S> ... S s_;`
@@ -323,6 +324,21 @@ class Construction(Deleters):
                     self._as_member(Site("", record.path, declaration.span), types, field, type, state, span)
                 elif self._begins_empty(type):
                     self.set_count(state, self.container(state, field, type).object, ZERO)
+
+    def _initialised(
+        self, field: Place, declaration: ir.Declare, types: Mapping[str, TypeRef] | None, state: State
+    ) -> None:
+        """A member by its default initialiser, in which the template parameters of the class stand for what is given."""
+        caller = self.frame
+        assert declaration.init is not None
+        given = {**caller.types, **types} if types else None
+        if given:
+            self.frames.append(Frame(caller.function, caller.calls, caller.scopes, caller.this, types=given))
+        try:
+            self.initialise(field, declaration.type, declaration.init, state)
+        finally:
+            if given:
+                self.frames.pop()
 
     def _begins_empty(self, type: TypeRef | None) -> bool:
         """A container of the host that holds nothing at first."""
@@ -383,6 +399,7 @@ class Construction(Deleters):
 
     def class_types(self, function: Function, type: TypeRef | None) -> dict[str, TypeRef]:
         """The template parameters of a class template's method, as the type of its object binds them."""
+        type = self._as_base(type, function.record)
         record = self.names.record(TypeRef(type.name)) if type is not None else None
         if type is None or not (type.args or (record is not None and record.defaults)):
             return {}

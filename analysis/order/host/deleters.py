@@ -71,6 +71,28 @@ class Deleters(HostCalls):
     def _meant(self) -> dict[tuple[str, str, int, str | None], tuple[Function, ...]]:
         return {}
 
+    def _copy_parameters(self, record: str, name: str) -> list[TypeRef]:
+        """What the copy and move constructors of a class take; those that it deletes count. A copy that it asks for
+        (`= default`) is the one that it would have without."""
+        uids = self.program.by_name.get(name, ()) + self.program.declarations.get(name, ())
+        found = [self.program.functions[u] for u in uids]
+        one = [(f.params[0].type, f.defaulted) for f in found if f.record == record and len(f.params) == 1]
+        return [t for t, as_is in one if t.reference and plain(t.name) == name and not (as_is and t.const)]
+
+    def _constructed_by_base(self, record: ir.Record, type: TypeRef, args: tuple[Expr, ...]) -> TypeRef | None:
+        """The base of a class without a constructor of its own whose constructor takes what is given."""
+        braced = len(args) == 1 and isinstance(args[0], ir.InitList)
+        if not args or braced or not record.base_types or self.program.by_name.get(plain(record.name)):
+            return None
+        for written in record.base_types:
+            base = self.names.record(TypeRef(written.name))
+            if base is None or base is record:
+                continue
+            made = self._methods(base.name, plain(base.name), len(args))
+            if any(f.body is not None and f.record == base.name for f in made):
+                return self._as_base(type, base.name)
+        return None
+
     def keep_deleter(self, values: list[Value], state: State) -> None:
         """`unique_ptr<T, D> p(memory, deleter)`: the deleter goes where the memory goes."""
         if len(values) != 2 or not isinstance(values[0], Pointer) or not isinstance(values[1], Struct):

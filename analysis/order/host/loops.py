@@ -10,7 +10,7 @@ A loop is taken to run at least once: the path around it does no device work and
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -21,7 +21,7 @@ from stitchcuda.analysis.order.cuda.thrust import is_algorithm
 from stitchcuda.analysis.order.effort import SHOWN
 from stitchcuda.analysis.order.host.lengths import Lengths, rounds_before
 from stitchcuda.analysis.order.host.places import GAP
-from stitchcuda.analysis.order.host.turns import held, settle, turning
+from stitchcuda.analysis.order.host.turns import held, settle, template_arguments, turning
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
@@ -29,7 +29,7 @@ from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, integer, number,
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr
+from stitchcuda.analysis.program.ir import Expr, TypeRef
 
 MAX_PERIOD = 4
 MAX_TABLE = 64  # iterations of a host loop that fills variables through a table of pointers
@@ -480,8 +480,16 @@ class Loops(Lengths):
     def _turning(self, stmt: ir.Loop) -> frozenset[str]:
         known = self._turning_memo.get(id(stmt))
         if known is None:
-            known = self._turning_memo[id(stmt)] = turning(self.program, stmt)
+            known = self._turning_memo[id(stmt)] = turning(self.program, stmt, self._given_for)
         return known
+
+    def _given_for(self, parameter: str) -> Sequence[TypeRef]:
+        named = any(parameter in f.template for f in self.program.functions.values())
+        return self._template_arguments.get(parameter, ()) if named else ()
+
+    @cached_property
+    def _template_arguments(self) -> dict[str, list[TypeRef]]:
+        return template_arguments(self.program)
 
     @cached_property
     def _turning_memo(self) -> dict[int, frozenset[str]]:

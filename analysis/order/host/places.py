@@ -246,6 +246,8 @@ class Places(Clocks):
                     type = self._part_of(type, step)
                     continue
                 field = self.names.field_type(record, step)
+                if record.base_types and field is not None:
+                    type, record = statics.declaring(type, record, step, self.program, self.names.record)
                 whole = field is None or not (type.args or record.defaults)
                 type = field if whole or field is None else self._as_given(record, field, type.args)
             elif type.dims or type.pointer:
@@ -257,6 +259,13 @@ class Places(Clocks):
             else:
                 return None
         return type
+
+    def _as_base(self, type: TypeRef | None, record: str) -> TypeRef | None:
+        """The type of an object, seen as the base of it that a method belongs to."""
+        own = self.names.record(TypeRef(type.name)) if type is not None else None
+        if type is None or own is None or not record or not own.base_types or plain(own.name) == plain(record):
+            return type
+        return statics.as_base(type, lambda one: plain(one.name) == plain(record), self.program, self.names.record)
 
     def _part_of(self, type: TypeRef, name: str) -> TypeRef | None:
         """The type of a part of a pair, of what a map holds for a key."""

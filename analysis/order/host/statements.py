@@ -128,17 +128,20 @@ class Statements(Calls):
                 self._close(names, state, block.span)
         return states
 
-    def _close(self, scope: dict[str, Place], state: State, span: Span, kept: Value = NULL) -> None:
-        """The end of a scope: its variables die, the newest first. What is returned (`kept`) lives on; the end of `main` is
-        the end of the program."""
+    def _close(
+        self, scope: dict[str, Place], state: State, span: Span, kept: Value = NULL, returns: bool = False
+    ) -> None:
+        """The end of a scope, at its brace or where the function `returns`: its variables die, the newest first. What is
+        returned (`kept`) lives on; the end of `main` is the end of the program."""
         whole = self.frame.function.body
         ends = len(self.frames) == 1 and self.frame.function.name == "main"
         last = ends and (whole is None or span == whole.span or span[0] == span[1])
+        end = (max(span[0], span[1] - 1), span[1])
         for name, place in reversed(list(scope.items())):
             if self._own_storage(name, place) and not (isinstance(kept, Struct) and kept.place.object == place.object):
-                self.destroy(place, state, span)
+                self.destroy(place, state, span if returns else end)
                 if not last:
-                    self.end_storage(place, state, (max(span[0], span[1] - 1), span[1]), kept)
+                    self.end_storage(place, state, end, kept)
 
     def _own_storage(self, name: str, place: Place) -> bool:
         """The variable itself, not another's that a reference or a capture names."""
@@ -331,7 +334,7 @@ class Statements(Calls):
     def _leave(self, state: State, kept: Value, stmt: ir.Return) -> None:
         """The end of every open scope of the function; the returned object lives on."""
         for scope in reversed(self.frame.scopes):
-            self._close(scope, state, stmt.span, kept)
+            self._close(scope, state, stmt.span, kept, returns=True)
 
     # -------------------------------------------------------------------------------------------------------- branches
 

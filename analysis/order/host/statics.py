@@ -7,12 +7,13 @@ another variable than `Writer::buffer`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from stitchcuda.analysis.program.ir import Const, Declare, Expr, Function, Name, Program, Record, TypeRef
 
 _ARGUMENTS = re.compile(r"<.*>", re.DOTALL)
+_BASES = 32  # classes looked through
 
 
 def owner_of(declared: str) -> str:
@@ -52,6 +53,42 @@ def arguments(record: Record | None, names: tuple[str, ...], args: tuple[TypeRef
         if name in names and name not in given:
             given[name] = given.get(default.name, default) if not default.args and not default.pointer else default
     return given
+
+
+def as_base(
+    type: TypeRef, wanted: Callable[[Record], bool], program: Program, record_of: Callable[[TypeRef], Record | None]
+) -> TypeRef | None:
+    """The class itself, or the base of it, that is `wanted`, with the arguments that the classes on the way give it."""
+    waiting = [type]
+    for current in waiting:
+        record = record_of(TypeRef(current.name))
+        if record is None or wanted(record):
+            return current if record is not None else None
+        given = arguments(record, parameters_of(program, record), current.args)
+        if len(waiting) < _BASES:
+            waiting += [_with_arguments(base, given) for base in record.base_types]
+    return None
+
+
+def declaring(
+    type: TypeRef, record: Record, field: str, program: Program, record_of: Callable[[TypeRef], Record | None]
+) -> tuple[TypeRef, Record]:
+    """The class that declares a field: itself or a base of it, as it has it."""
+
+    def declares(one: Record) -> bool:
+        return any(each.name == field for each in one.fields)
+
+    base = None if declares(record) else as_base(type, declares, program, record_of)
+    found = record_of(TypeRef(base.name)) if base is not None else None
+    return (type, record) if base is None or found is None else (base, found)
+
+
+def _with_arguments(type: TypeRef, given: Mapping[str, TypeRef]) -> TypeRef:
+    """A type with template parameters filled in."""
+    bound = given.get(type.name)
+    if bound is not None and not type.args:
+        return replace(bound, pointer=bound.pointer + type.pointer, const=bound.const or type.const)
+    return replace(type, args=tuple(_with_arguments(each, given) for each in type.args)) if type.args else type
 
 
 def as_member(type: TypeRef, program: Program, function: Function, types: Mapping[str, TypeRef]) -> TypeRef:

@@ -178,7 +178,7 @@ class Summaries(Elements):
     ) -> None:
         """Host accesses of a function that is not followed, through one parameter."""
         found = effects.of(param.name)
-        if found and isinstance(value, Pointer):
+        if found and (isinstance(value, Pointer) or (isinstance(value, Struct) and all(e.member for e in found))):
             for effect in found:
                 for access in self.accesses_by(value, effect, param.type.name, numbers, state):
                     obj = self.objects[self._object_of[access.buffer]]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from stitchcuda.analysis.order.host import statics
 from stitchcuda.analysis.order.state import Path, State, is_handle
 from stitchcuda.analysis.order.values import Num, Object, Place, Value, either
 from stitchcuda.analysis.program import ir
-from stitchcuda.analysis.program.ir import Expr, Program, Stmt
+from stitchcuda.analysis.program.ir import Expr, Program, Stmt, TypeRef
 
 _DEPTH = 3  # calls followed from the body of the loop
 _FUNCTIONS = 64  # functions looked into
@@ -15,8 +16,9 @@ _FOLLOWED = 4  # slots of a ring that a loop goes through
 _ROUND = 8  # a counter that goes round in more steps than this is like any other number
 
 
-def turning(program: Program, loop: ir.Loop) -> frozenset[str]:
-    """The names of the variables and members that take turns in a loop, also in the functions that it calls."""
+def turning(program: Program, loop: ir.Loop, given: Callable[[str], Sequence[TypeRef]]) -> frozenset[str]:
+    """The names of the variables and members that take turns in a loop, also in the functions that it calls. `given`: what
+    the program gives for a template parameter."""
     found: set[str] = set()
     counted: set[str] = set()
     cut: set[str] = set()  # names of which a remainder is taken
@@ -26,13 +28,15 @@ def turning(program: Program, loop: ir.Loop) -> frozenset[str]:
             match node:
                 case ir.Assign(op="+", target=ir.Name(name=name) | ir.Member(name=name), value=ir.Const(value=1)):
                     counted.add(name)
-                case ir.Binary(op="%" | "&", left=ir.Name(name=name) | ir.Member(name=name), right=size):
-                    if _slots(program, size) <= _FOLLOWED:
-                        cut.add(name)
+                case ir.Binary(op="%" | "&", left=left, right=size):
+                    if isinstance(left, ir.Assign):  # `slots[next++ % depth]`
+                        left = left.target
+                    if isinstance(left, ir.Name | ir.Member) and _slots(program, size, given) <= _FOLLOWED:
+                        cut.add(left.name)
     return frozenset(found | counted & cut)
 
 
-def _slots(program: Program, size: Expr) -> int:
+def _slots(program: Program, size: Expr, given: Callable[[str], Sequence[TypeRef]] | None) -> int:
     """What a constant by which a slot is chosen is, written or by its name; a large number when it is not known."""
     if isinstance(size, ir.Const):
         return size.value if isinstance(size.value, int) else _ROUND
@@ -44,7 +48,57 @@ def _slots(program: Program, size: Expr) -> int:
         for init in declared:
             if isinstance(init, ir.Const) and isinstance(init.value, int):
                 return init.value
-    return _ROUND
+    types = given(name) if given is not None and name else ()
+    return max((_slots(program, _number(type), None) for type in types), default=_ROUND)
+
+
+def _number(type: TypeRef) -> Expr:
+    """What is given for `template <int N>`: a number or the name of a constant."""
+    written = type.name
+    return ir.Const((0, 0), int(written)) if written.isdigit() else ir.Name((0, 0), written)
+
+
+def template_arguments(program: Program) -> dict[str, list[TypeRef]]:
+    """By template parameter of a class or function: what the program gives for it, wherever it is written."""
+    names: dict[str, tuple[str, ...]] = {}
+    for record in program.records.values():
+        names.setdefault(record.name.rpartition("::")[2], statics.parameters_of(program, record))
+    for function in program.functions.values():
+        if function.template and not function.record:
+            names.setdefault(function.name, function.template)
+    found: dict[str, list[TypeRef]] = {}
+
+    def note(name: str, args: Sequence[Expr | TypeRef]) -> None:
+        for parameter, arg in zip(names.get(name.rpartition("::")[2], ()), args, strict=False):
+            if isinstance(arg, ir.Const | ir.Name):
+                arg = TypeRef(str(arg.value) if isinstance(arg, ir.Const) else arg.name)
+            if isinstance(arg, TypeRef):
+                found.setdefault(parameter, []).append(arg)
+
+    def type(one: TypeRef) -> None:
+        if one.args:
+            note(one.name, one.args)
+            for inner in one.args:
+                type(inner)
+
+    for record in program.records.values():
+        for each in (*record.base_types, *(declared.type for declared in record.fields)):
+            type(each)
+    for module in program.modules.values():
+        for declared in module.globals:
+            type(declared.type)
+    for function in program.functions.values():
+        for param in function.params:
+            type(param.type)
+        for node in ir.walk(function.body) if function.body is not None and function.space != "device" else ():
+            if isinstance(node, ir.Declare | ir.Construct | ir.New):
+                type(node.type)
+            elif isinstance(node, ir.Name) and node.template:
+                note(node.name, node.template)
+                for arg in node.template:
+                    if isinstance(arg, TypeRef):
+                        type(arg)
+    return found
 
 
 def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[tuple[int, Path], Value]:

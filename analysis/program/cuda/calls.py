@@ -194,7 +194,7 @@ def _api(
     args: tuple[Expr, ...],
     owner: Context | None = None,
 ) -> Expr:
-    if row.kind is not ApiKind.NEUTRAL or "graph-node" in row.flags:
+    if row.kind is not ApiKind.NEUTRAL or "graph-node" in row.flags or "fetched" in row.flags:
         cx.tally.cuda_calls += 1
     if not api.is_listed(row.name):
         cx.tally.called.add(row.name)  # the program may define a function of that name itself

@@ -295,19 +295,20 @@ def complete(cx: Context, found: Outline) -> None:
 
 
 def _lower_record(cx: Context, node: Node, scope: tuple[str, ...], qualified: str) -> Record:
-    bases: list[str] = []
+    bases: list[TypeRef] = []
     for child in node.named_children:
         if child.kind_id == _BASES:
             for base in child.named_children:
                 if base.kind_id in (g.TYPE_IDENTIFIER, g.QUALIFIED, g.TEMPLATE_TYPE):
-                    bases.append(base_type(cx, base).name)
+                    bases.append(base_type(cx, base))
     fields: list[Declare] = []
     body = node.child_by_field_id(g.F_BODY)
     if body is not None:
         _fields(cx, body, fields, 0)
     return Record(
-        qualified, "", cx.span(node), tuple(fields), tuple(bases), defaults=_template_defaults(cx, node.parent)
-    )
+        qualified, "", cx.span(node), tuple(fields), tuple(base.name for base in bases),
+        defaults=_template_defaults(cx, node.parent), base_types=tuple(bases),
+    )  # fmt: skip
 
 
 def _template_defaults(cx: Context, node: Node | None) -> tuple[tuple[str, TypeRef], ...]:

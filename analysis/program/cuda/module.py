@@ -19,7 +19,6 @@ from stitchcuda.analysis.program.ir import (
     Function,
     Module,
     Problem,
-    Record,
     TypeRef,
 )
 from stitchcuda.analysis.syntax.parse import Syntax, parse_cuda
@@ -115,10 +114,7 @@ class ModuleLowering:
             language=_language(path),
             functions=tuple(made),
             records=(
-                *(
-                    Record(r.name, path, r.span, r.fields, r.bases, tuple(by_record.get(r.name, ())), r.defaults)
-                    for r in found.records
-                ),
+                *(replace(r, path=path, methods=tuple(by_record.get(r.name, ()))) for r in found.records),
                 *(
                     replace(r, path=path, span=(f.base + r.span[0], f.base + r.span[1]))
                     for f, low in zip(made, results, strict=True)
@@ -131,6 +127,9 @@ class ModuleLowering:
             includes=tuple(found.includes),
             problems=tuple(_problems(path, self._syntax, made)),
         )
+
+
+_DEFAULTED = g.kind("default_method_clause")
 
 
 def _language(path: str) -> str:
@@ -174,6 +173,7 @@ def _place(path: str, found: Outline, items: list[FunctionItem], results: list[L
                 launch_bounds=low.launch_bounds,
                 host_cuda_calls=low.cuda_calls,
                 mentions=low.mentions,
+                defaulted=low.body is None and any(child.kind_id == _DEFAULTED for child in item.node.children),
             )
         )
     return made

@@ -36,6 +36,8 @@ class DeviceWalk(DeviceCalls):
         scope: dict[str, int | tuple[Location, ...]] = {}
         for param in function.params:
             value = self._parameter(param)
+            if function.space == "host" and _view(param.type) and param.type.name in self.program.records:
+                value = Value(places=frozenset({Place(f"p:{param.name}", value=True)}))  # its members lead to memory
             if functors is not None and param.name in functors:
                 given, captured = functors[param.name]
                 value = Value(function=given)
@@ -308,3 +310,8 @@ def _join_stores(a: dict[int, Value], b: dict[int, Value]) -> dict[int, Value]:
     for cell, value in compress(b.items(), map(is_not, b.values(), map(joined.get, b))):
         joined[cell] = value.join(joined[cell])
     return joined
+
+
+def _view(type_: ir.TypeRef) -> bool:
+    """An object that the caller holds, which is only looked at."""
+    return type_.reference and type_.const and not (type_.pointer or type_.dims)
