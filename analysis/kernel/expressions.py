@@ -112,11 +112,18 @@ class Expressions(Deciding, ABC):
         return (shared,) if shared is not None else ()
 
     def _global_shared(self, name: str) -> Place | None:
-        for path in (self.frame.function.path, *sorted(self.program.visible.get(self.frame.function.path, ()))):
-            module = self.program.modules.get(path)
+        key = (self.frame.function.path, name)
+        if key not in self._shared_names:
+            self._shared_names[key] = self._declared_shared(*key)
+        declared = self._shared_names[key]
+        return self.shared(declared, dynamic=not any(declared.type.dims)) if declared is not None else None
+
+    def _declared_shared(self, path: str, name: str) -> ir.Declare | None:
+        for other in (path, *sorted(self.program.visible.get(path, ()))):
+            module = self.program.modules.get(other)
             for declared in module.globals if module is not None else ():
                 if declared.name == name and declared.space == "shared":
-                    return self.shared(declared, dynamic=not any(declared.type.dims))
+                    return declared
         return None
 
     def shared(self, node: ir.Declare, *, dynamic: bool = False) -> Place:
@@ -471,7 +478,12 @@ class Expressions(Deciding, ABC):
         return type_
 
     def alias(self, name: str) -> ir.TypeRef | None:
-        path = self.frame.function.path if self.frames else ""
+        key = (self.frame.function.path if self.frames else "", name)
+        if key not in self._aliases:
+            self._aliases[key] = self._alias(*key)
+        return self._aliases[key]
+
+    def _alias(self, path: str, name: str) -> ir.TypeRef | None:
         module = self.program.modules.get(path)
         for known, target in module.aliases if module is not None else ():
             if known == name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.kernel.lanes import LARGEST
@@ -320,7 +321,8 @@ def _roots(node: ir.Expr) -> Iterator[str]:
         yield node.name
 
 
-_constants: tuple[Program, dict[str, list[tuple[str, ir.Expr]]]] | None = None
+_Asked: TypeAlias = dict[tuple[str, str], ir.Expr | None]  # by path and name
+_constants: tuple[Program, dict[str, list[tuple[str, ir.Expr]]], _Asked] | None = None
 
 
 def constant(program: Program, path: str, name: str) -> ir.Expr | None:
@@ -328,8 +330,17 @@ def constant(program: Program, path: str, name: str) -> ir.Expr | None:
     this file, else one in a file that it includes, else the only one."""
     global _constants
     if _constants is None or _constants[0] is not program:
-        _constants = (program, _collected(program))
-    known = _constants[1].get(name) or _constants[1].get(name.rsplit("::", 1)[-1], []) if name else []
+        _constants = (program, _collected(program), {})
+    _, collected, asked = _constants
+    if (path, name) not in asked:
+        asked[path, name] = _constant(program, collected, path, name)
+    return asked[path, name]
+
+
+def _constant(
+    program: Program, collected: Mapping[str, list[tuple[str, ir.Expr]]], path: str, name: str
+) -> ir.Expr | None:
+    known = collected.get(name) or collected.get(name.rsplit("::", 1)[-1], []) if name else []
     here = [value for where, value in known if where == path]
     if here:  # of one for each platform, the one that is a number
         return next((value for value in here if isinstance(value, ir.Const)), here[0])

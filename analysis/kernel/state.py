@@ -95,6 +95,8 @@ class BlockState:
         self.frames: list[Frame] = []
         self.visited: set[str] = set()
         self.lookups: dict[str, tuple[str, ...]] = {}
+        self._aliases: dict[tuple[str, str], ir.TypeRef | None] = {}  # by file and name
+        self._shared_names: dict[tuple[str, str], ir.Declare | None] = {}  # of shared memory outside of functions
         self.uses_locks = False
         self.given: dict[str, int] = {}  # parameters for which all launches that are seen pass this constant
         self.looping = False  # the condition of a loop is being looked at
