@@ -97,10 +97,14 @@ def _same_member(a: Stream | Event, b: Stream | Event) -> bool | None:
     """Of two things that were made in sight: members of one family are told apart by their indexes."""
     if a.site != b.site or a.calls != b.calls or len(a.instance) != len(b.instance):
         return False
-    answers = [equal(x, y) for x, y in zip(a.instance, b.instance, strict=True)]
-    if False in answers:
-        return False
-    return None if None in answers else True
+    answer: bool | None = True
+    for x, y in zip(a.instance, b.instance, strict=True):
+        same = equal(x, y)
+        if same is False:
+            return False
+        if same is None:
+            answer = None
+    return answer
 
 
 @dataclass(slots=True)

@@ -178,7 +178,10 @@ class State:
             return None
         if exact:  # only "not equal" is looked for: strictly above or below
             above, below = Covering(low - ONE), Covering(-low - ONE)
-            return False if any(p.covers(b) for b in self.bounds for p in (above, below)) else None
+            for bound in self.bounds:
+                if above.covers(bound) or below.covers(bound):
+                    return False
+            return None
         under, against = Covering(low), Covering(-low - ONE)
         for bound in self.bounds:
             if under.covers(bound):

@@ -11,7 +11,7 @@ from stitchcuda.analysis.order.recorder import Cancelled
 from stitchcuda.analysis.order.timeline import Timeline
 
 CHOICES = " ".join(f"char* p{k} = n > {k} ? argv[0] : name; if (n > {k}) p{k} = other;" for k in range(4))
-SUMS = " ".join(f"s = s * {k} + n * s - {k};" for k in range(400))
+SUMS = " ".join(f"s = s * {k} + n * s - {k};" for k in range(250))
 PROGRAM = f"""#include <cuda_runtime.h>
 __global__ void k(float* p, int n) {{ p[threadIdx.x] = n; }}
 void run(float* p) {{ k<<<1, 32>>>(p, 1); }}
