@@ -32,6 +32,9 @@ class Waiting:
     def has_check(self) -> bool:
         return False
 
+    def is_waiting(self) -> bool:
+        return False
+
     def running(self, path: str | None) -> threading.Event:
         return threading.Event()
 
