@@ -62,6 +62,9 @@ _SHARED = (Memory.MANAGED, Memory.MAPPED, Memory.SYMBOL, Memory.UNKNOWN)  # the 
 TIMER = re.compile(
     r"time|clock|tick|chrono|\bnow\b|rdtsc|elapsed|queryperf|profil|nvtx|start|stop|bench", re.IGNORECASE
 )
+_TIME_ONLY = frozenset(
+    {"duration", "duration_cast", "time_point", "time_point_cast"}
+)  # of std::chrono: made of times taken before
 HARMLESS = re.compile(
     r"^(std::.*|printf|fprintf|puts|fputs|fflush|snprintf|sprintf|exit|abort|assert|min|max|abs|f?abs[fl]?|sqrtf?|powf?|ceilf?"
     r"|floorf?|logf?|expf?|sinf?|cosf?|cuda\w*Error\w*|dim3|make_\w+|size|begin|end|data|empty|push_back|emplace_back|c_str"
@@ -169,6 +172,11 @@ def quiet(program: Program, timeline: Timeline, op: Op) -> bool:
     return bool(effects) and not any(e.prints or e.supplied for e in effects)
 
 
+def takes_time(name: str) -> bool:
+    """Whether a function of that name may read a clock."""
+    return TIMER.search(name) is not None and last_name(name.partition("<")[0]) not in _TIME_ONLY
+
+
 def callee_name(call: Call) -> str:
     if isinstance(call.callee, Name):
         return call.callee.name
@@ -233,7 +241,7 @@ def checked_next(body: Body, wait: Op, program: Program) -> bool:
 def _takes_time(node: Stmt | Expr) -> bool:
     if isinstance(node, Api):
         return node.kind in (ApiKind.ELAPSED_TIME, ApiKind.EVENT_RECORD)
-    return isinstance(node, Call) and bool(TIMER.search(callee_name(node)))
+    return isinstance(node, Call) and takes_time(callee_name(node))
 
 
 def asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
@@ -338,7 +346,7 @@ def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
     if isinstance(node, Call):
         return _notable(program, node, seen)
     # An object that measures by its lifetime: `Timer t;`.
-    return isinstance(node, Declare) and bool(TIMER.search(node.type.name))
+    return isinstance(node, Declare) and takes_time(node.type.name)
 
 
 def _notable(program: Program, call: Call, seen: set[str]) -> bool:
@@ -346,7 +354,7 @@ def _notable(program: Program, call: Call, seen: set[str]) -> bool:
     name = callee_name(call)
     if not name:
         return True
-    if TIMER.search(name):
+    if takes_time(name):
         return True
     last = last_name(name)
     uids = program.by_name.get(last, ())

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, callee_name, last_name
+from stitchcuda.analysis.findings.waits import HARMLESS, callee_name, last_name, takes_time
 from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.program.ir import (
     Api,
@@ -181,7 +181,7 @@ class Points:
                 return f"{reason[0]} (`{reason[1]}`)"
         for field_ in (f for r in records for f in r.fields if f.init is not None):
             for node in walk(field_.init) if field_.init is not None else ():
-                if isinstance(node, Call) and TIMER.search(callee_name(node)):
+                if isinstance(node, Call) and takes_time(callee_name(node)):
                     return f"{TIME} (`{callee_name(node)}`)"
         return ""
 
@@ -221,7 +221,7 @@ class Points:
             return None  # looks at a status
         if _HANDOVER.match(bare):
             return HANDOVER, name
-        if TIMER.search(name):
+        if takes_time(name):
             return TIME, name
         if bare in host_library.ENDS:
             return LEAVES, name

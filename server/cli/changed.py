@@ -13,13 +13,18 @@ from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.git import GitRefused, git
 from stitchcuda.server.report.rows import Place, Row
 
-_HUNK = re.compile(rb"^@@ -\d+(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+_HUNK = re.compile(rb"^@@ -\d+(?:,\d+)? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
+# A line taken away that can have waited, ordered or led elsewhere: a call, a condition, a way out. A declaration, a sum and a comment cannot.
+_MATTERS = re.compile(
+    rb"^-[ \t]*+(?:#[ \t]*(?:if|el|end|def|undef|incl)|(?!//|#)[^\n]*(?:[(<]|\b(?:return|break|continue|goto|else|throw|try|with|await|yield)\b))",
+    re.MULTILINE,
+)
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--ignore-submodules=all")
 
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Of one file, 1-based: lines that are new or changed, and lines behind which something is gone."""
+    """Of one file, 1-based: lines that are new or changed, and lines behind which something is gone that ran."""
 
     all: bool = False
     lines: frozenset[int] = frozenset()
@@ -187,9 +192,11 @@ def _of_file(patch: bytes, status: str, old: str, new: str) -> bytes:
 def _hunks(patch: bytes) -> Changes:
     lines: set[int] = set()
     gone: list[int] = []
-    for match in _HUNK.finditer(patch):
-        taken, start, put = int(match[1] or 1), int(match[2]), int(match[3] or 1)
+    hunks = list(_HUNK.finditer(patch))
+    ends = [*(following.start() for following in hunks[1:]), len(patch)][: len(hunks)]
+    for match, end in zip(hunks, ends, strict=True):
+        start, put = int(match[1]), int(match[2] or 1)
         lines.update(range(start, start + put))
-        if taken:
+        if _MATTERS.search(patch, match.end(), end):
             gone.append(start if put == 0 else start - 1)
     return Changes(False, frozenset(lines), tuple(sorted(gone)))

@@ -76,6 +76,29 @@ def put(path: str, text: str = RACE) -> None:
     Path(path).write_text(text)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("int sum = 0;", "int sum = 1;", False),
+        ("// wait (here)?", "", False),
+        ("", "\n", False),
+        ("cudaStreamSynchronize(a);", "// gone", True),
+        ("cudaStreamSynchronize(a);", "cudaStreamSynchronize(b);", True),
+        ("if (x == nullptr) return 1; else", "", True),
+        ("#if 0", "#if 1", True),
+    ],
+)
+def test_a_line_between_that_went_or_changed_counts_when_it_ran(
+    check: Run, before: str, after: str, told: bool
+) -> None:
+    end = "\n#endif\n" if before.startswith("#if") else ""
+    put("a.cu", RACE.replace("// between", before + end))
+    commit()
+    put("a.cu", RACE.replace("// between", after + end))
+    code, found, _ = check("--changed-since", "HEAD", ".")
+    assert (code, len(found)) == ((1, 1) if told else (0, 0))
+
+
 def test_only_changed_lines(check: Run) -> None:
     put("a.cu")
     commit()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name
+from stitchcuda.analysis.findings.waits import HARMLESS, TIMER, asks_for_error, callee_name, last_name, takes_time
 from stitchcuda.analysis.order.execute import END
 from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.order.host.summaries import SMALL_BODY
@@ -167,7 +167,7 @@ class Observers:
             return "", ""
         if standard and bare == "free":
             return f"releases host memory with `{name}`", ""
-        if TIMER.search(name):
+        if takes_time(name):
             return f"takes a time with `{name}`", "" if standard else f"`{name}`"
         if not standard:
             return f"calls `{name}`, whose code is not here", f"`{name}`"

@@ -77,6 +77,15 @@ CASES = {
     CHECK(cudaDeviceSynchronize());
     auto t = std::chrono::steady_clock::now();//!
 """),
+    "times that were taken before, in another unit": program("""\
+    auto t0 = std::chrono::steady_clock::now();
+    for (int i = 0; i < 256; ++i) h[i] = i;
+    auto t1 = std::chrono::steady_clock::now();
+    fill<<<1, 256>>>(d, 256);
+    CHECK(cudaDeviceSynchronize());//-
+    std::chrono::duration<double, std::milli> took = t1 - t0;
+    printf("%f %f", took.count(), std::chrono::duration<double>(t1 - t0).count());
+"""),
     "a clock behind a copy that waits": program("""\
     fill<<<1, 256>>>(d, 256);
     CHECK(cudaDeviceSynchronize());//-
