@@ -458,7 +458,7 @@ class Calls(GroupCalls, ABC):
             self.barrier(kind, "asm", node.span, width=width, pending=pending)
         shared = [p for v in operands for p in v.places if self._shared(p)]
         if "cp.async" in text and "shared" in text and kind is None:
-            match = re.search(r",\s*(\d+)\s*[;,]", text)
+            match = re.search(r",\s*(\d{1,9})\s*[;,]", text)
             if "bulk" not in text:
                 self._copy(node.span, shared[:1], (), int(match[1]) if match else None)
         elif shared and re.search(r"\b(ldmatrix|ld\.shared|ld\.volatile)", text):
@@ -482,7 +482,7 @@ class Calls(GroupCalls, ABC):
         if position >= len(written):
             return None
         text = written[position].decode(errors="replace")
-        if text.isdigit():
+        if text.isascii() and text.isdecimal() and len(text) < 10:
             return int(text)
         value = self.value(ir.Name(node.span, text)).number
         return value.constant if value is not None else None
