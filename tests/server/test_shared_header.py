@@ -46,6 +46,9 @@ class Quiet:
     def has_check(self) -> bool:
         return self.busy
 
+    def is_waiting(self) -> bool:
+        return False
+
     def running(self, path: str | None) -> threading.Event:
         return threading.Event()
 
