@@ -36,6 +36,16 @@ class Done:
 NOTHING = Done()
 
 
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the answer of a query says: of the work until then, whenever it is looked at."""
+
+    op: int
+    done: Done
+    blockers: tuple[int, ...]
+    says_done: bool  # whether "true" says that all is done; a status is true when it is not success
+
+
 def uncertain(done: Done) -> Done:
     """The same set, known only as a possibility."""
     return Done(0, done.may, done.partly)

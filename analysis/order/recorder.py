@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from stitchcuda.analysis.order.effort import CUT, Effort
-from stitchcuda.analysis.order.machine import Done, Machine, Placed
+from stitchcuda.analysis.order.machine import Answer, Done, Machine, Placed
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.timeline import (
@@ -151,7 +151,7 @@ class Recorder:
         self.faults: list[Fault] = []
         self.external = False  # the wait that is written down now takes an external event into the graph
         self.queries: dict[Site, int] = {}  # the latest query written at a place
-        self.answers: dict[str, tuple[int, bool]] = {}  # by symbol: the query, and whether "true" says that all is done
+        self.answers: dict[str, Answer] = {}  # of queries, by the symbol that stands for each
         self.told_by_query: dict[str, frozenset[Span]] = {}  # by function: the queries whose answer is looked into
         self.executed: set[str] = set()
         self.effort = Effort(options.max_steps)

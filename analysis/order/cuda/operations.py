@@ -7,7 +7,7 @@ from stitchcuda.analysis.order.cuda.captures import EXTERNAL
 from stitchcuda.analysis.order.cuda.descriptors import Descriptors
 from stitchcuda.analysis.order.cuda.launches import merge_accesses, range_behind
 from stitchcuda.analysis.order.cuda.queries import done_if, says_done, understood_queries
-from stitchcuda.analysis.order.machine import Done
+from stitchcuda.analysis.order.machine import Answer, Done
 from stitchcuda.analysis.order.state import Key, State
 from stitchcuda.analysis.order.symbolic import ZERO, symbol
 from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range, StreamKind
@@ -133,24 +133,24 @@ class Operations(Descriptors):
     def learn_from_query(self, expr: ir.Api, state: State) -> None:
         """W4: on these paths the query said that the work is done."""
         op = self.queries.get(self.site(expr.span))
-        if op is not None:
-            self._learn_from(op, state)
+        if op is not None and (found := self._asked_for(op, state)) is not None:
+            self.block_host(state, op, *found)
 
-    def learn_from_answers(self, test: Value, outcome: bool, state: State) -> None:
-        """W4 for answers that were kept, returned or handed on before they are tested."""
-        if self.answers:
-            for op in done_if(test, outcome, self.answers):
-                self._learn_from(op, state)
+    def learn_from_answers(self, test: Value, outcome: bool, state: State, anew: range = range(0)) -> None:
+        """W4 for answers that were kept, returned or handed on before they are tested. The queries among the ops `anew` are asked once more
+        now."""
+        for answer in done_if(test, outcome, self.answers) if self.answers else ():
+            found = self._asked_for(answer.op, state) if answer.op in anew else None
+            self.block_host(state, answer.op, *(found or (answer.done, answer.blockers)))
 
-    def _learn_from(self, op: int, state: State) -> None:
-        made = self.ops[op]
+    def _asked_for(self, query: int, state: State) -> tuple[Done, tuple[int, ...]] | None:
+        """The work that a query asks about, as it is now."""
+        made = self.ops[query]
         if made.event is not None:
-            done, blockers = self.machine.event_work(state.order, made.event)
-        elif made.stream is not None:
-            done, blockers = self.machine.stream_work(state.order, made.stream)
-        else:
-            return
-        self.block_host(state, op, done, blockers)
+            return self.machine.event_work(state.order, made.event)
+        if made.stream is not None:
+            return self.machine.stream_work(state.order, made.stream)
+        return None
 
     def _is_understood(self, query: ir.Api) -> bool:
         """W4: what follows from the answer is learned where it is tested."""
@@ -244,7 +244,8 @@ class Operations(Descriptors):
             op = self.emit_host(state, expr.kind, expr.name, expr.span, stream=stream, event=event)
             self.queries[self.site(expr.span)] = op
             answer = symbol(self.fresh("query"))
-            self.answers[str(answer)] = (op, says_done(expr))
+            if (found := self._asked_for(op, state)) is not None:
+                self.answers[str(answer)] = Answer(op, *found, says_done(expr))
             return Num(answer)
         stream = self._library_stream(expr, state)
         accesses: list[Access] = []

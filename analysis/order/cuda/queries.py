@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from stitchcuda.analysis.order.machine import Answer
 from stitchcuda.analysis.order.symbolic import Poly
 from stitchcuda.analysis.order.symbolic import symbol as symbol_of
 from stitchcuda.analysis.order.values import Num, Truth, Value
@@ -35,13 +36,13 @@ def decisive_query(condition: Expr) -> tuple[ir.Api, bool] | None:
     return None
 
 
-def done_if(test: Value, outcome: bool, answers: dict[str, tuple[int, bool]]) -> list[int]:
-    """The queries whose work is done when a test has this outcome, by what their answers were kept in. `answers` has them
-    by symbol: the operation, and whether the answer being true means that the work is done."""
+def done_if(test: Value, outcome: bool, answers: dict[str, Answer]) -> list[Answer]:
+    """The queries whose work is done when a test has this outcome, of those whose `answers` are looked at in it. Answers are
+    known by their symbols."""
     match test:
         case Num(value=poly):
             known = answers.get(str(poly))
-            return [known[0]] if known is not None and known[1] == outcome else []
+            return [known] if known is not None and known.says_done == outcome else []
         case Truth(op="atom", low=low, exact=True) if low is not None:
             return _done_at(low, outcome, answers)
         case Truth(op="not", parts=parts):
@@ -51,7 +52,7 @@ def done_if(test: Value, outcome: bool, answers: dict[str, tuple[int, bool]]) ->
     return []
 
 
-def _done_at(difference: Poly, outcome: bool, answers: dict[str, tuple[int, bool]]) -> list[int]:
+def _done_at(difference: Poly, outcome: bool, answers: dict[str, Answer]) -> list[Answer]:
     """The same for a comparison with a constant: `outcome` tells whether the difference is 0."""
     for symbol in difference.symbols:
         known = answers.get(symbol)
@@ -62,9 +63,9 @@ def _done_at(difference: Poly, outcome: bool, answers: dict[str, tuple[int, bool
             if constant is None:
                 continue
             value = -constant  # that the answer is compared with
-            if known[1]:
-                return [known[0]] if value in (0, 1) and (value == 1) == outcome else []
-            return [known[0]] if (value == 0 and outcome) or (value == NOT_READY and not outcome) else []
+            if known.says_done:
+                return [known] if value in (0, 1) and (value == 1) == outcome else []
+            return [known] if (value == 0 and outcome) or (value == NOT_READY and not outcome) else []
     return []
 
 

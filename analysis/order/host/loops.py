@@ -116,6 +116,7 @@ class Loops(Lengths):
         endless = False
         told: set[int] = set()  # host functions that the loop waits for, by what they write
         asked: Value = Num(ZERO)  # what the loop goes on by, as it was asked last
+        asking = range(0)  # the ops of that
         before = state.conditions
         lengths = {} if concrete else self.lengths(state)
         trip = counter.trip if counter is not None else None
@@ -137,7 +138,9 @@ class Loops(Lengths):
                     endless = True
                 if stmt.form in ("for", "while") and stmt.condition is not None:
                     self.sightings.clear()
+                    first = len(self.ops)
                     test = asked = self.evaluate(stmt.condition, s)
+                    asking = range(first, len(self.ops))
                     told |= set(self.sightings)
                     known = s.truth(test)
                     endless = known is True and isinstance(test, Num) and not concrete
@@ -159,7 +162,9 @@ class Loops(Lengths):
             for s in states:
                 if stmt.form == "do" and stmt.condition is not None:
                     self.sightings.clear()
+                    first = len(self.ops)
                     asked = self.evaluate(stmt.condition, s)
+                    asking = range(first, len(self.ops))
                     told |= set(self.sightings)
                 if stmt.step is not None and counter is None:
                     self.evaluate(stmt.step, s)
@@ -186,7 +191,7 @@ class Loops(Lengths):
             if query is not None and not query[1] and not any(s is b for b in left_early):
                 self.learn_from_query(query[0], s)  # W4: the loop ends when the query succeeds
             if not any(s is b for b in left_early):
-                self.learn_from_answers(self._asked_again(stmt, s, asked), False, s)
+                self.learn_from_answers(self._asked_again(stmt, s, asked), False, s, asking)
             if told and not any(s is b for b in left_early):
                 for op in sorted(told):
                     self.learn(s, op)  # W5
@@ -198,7 +203,7 @@ class Loops(Lengths):
     def _asked_again(self, stmt: ir.Loop, state: State, asked: Value) -> Value:
         """What the loop goes on by behind its last round, when that is looked up in variables of the function; else as it
         was asked last."""
-        if stmt.form != "while" or stmt.condition is None or not self.answers:
+        if stmt.condition is None or not self.answers:
             return asked
         nodes = list(ir.walk(stmt.condition))
         names = [n.name for n in nodes if isinstance(n, ir.Name)]

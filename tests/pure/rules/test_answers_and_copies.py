@@ -82,6 +82,37 @@ WAITS = {
         while (busy(t)) std::this_thread::yield(); //-
         while (busy(s)) std::this_thread::yield(); //+
     """,
+    "an answer from before there was more work": """
+        cudaError_t answer = cudaStreamQuery(s); //-
+        std::vector<float> more(n);
+        cudaMemcpyAsync(d + n, more.data(), n * sizeof(float), cudaMemcpyHostToDevice, s);
+        cudaError_t answer = cudaStreamQuery(s); //+
+        if (answer != cudaSuccess) cudaStreamSynchronize(s);
+    """,
+    "a returned answer from before there was more work": """
+        bool wait = busy(s); //-
+        std::vector<float> more(n);
+        cudaMemcpyAsync(d + n, more.data(), n * sizeof(float), cudaMemcpyHostToDevice, s);
+        bool wait = busy(s); //+
+        if (wait) cudaStreamSynchronize(s);
+    """,
+    "a loop that goes on with more work": """
+        std::vector<float> more(n);
+        cudaError_t answer = cudaErrorNotReady; //-
+        while (answer == cudaErrorNotReady) { //-
+            answer = cudaStreamQuery(s); //-
+        while (busy(s)) { //+
+            cudaMemcpyAsync(d + n, more.data(), n * sizeof(float), cudaMemcpyHostToDevice, s);
+        }
+    """,
+    "a loop with a step that asks": """
+        std::vector<float> more(n);
+        for (cudaError_t answer = cudaErrorNotReady; answer == cudaErrorNotReady;) { //-
+            answer = cudaStreamQuery(s); //-
+        for (cudaError_t answer = cudaErrorNotReady; answer == cudaErrorNotReady; answer = cudaStreamQuery(s)) { //+
+            cudaMemcpyAsync(d + n, more.data(), n * sizeof(float), cudaMemcpyHostToDevice, s);
+        }
+    """,
     "one of two conditions": """
         bool stop = n < 5;
         for (;;) {
