@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from stitchcuda.analysis.order.host import statics
 from stitchcuda.analysis.order.state import Path, State, is_handle
+from stitchcuda.analysis.order.symbolic import integer
 from stitchcuda.analysis.order.values import Num, Object, Place, Value, either
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Program, Stmt, TypeRef
@@ -54,8 +56,8 @@ def _slots(program: Program, size: Expr, given: Callable[[str], Sequence[TypeRef
 
 def _number(type: TypeRef) -> Expr:
     """What is given for `template <int N>`: a number or the name of a constant."""
-    written = type.name
-    return ir.Const((0, 0), int(written)) if written.isdigit() else ir.Name((0, 0), written)
+    written = integer(type.name)
+    return ir.Const((0, 0), written) if written is not None else ir.Name((0, 0), type.name)
 
 
 def template_arguments(program: Program) -> dict[str, list[TypeRef]]:
@@ -67,38 +69,44 @@ def template_arguments(program: Program) -> dict[str, list[TypeRef]]:
         if function.template and not function.record:
             names.setdefault(function.name, function.template)
     found: dict[str, list[TypeRef]] = {}
-
-    def note(name: str, args: Sequence[Expr | TypeRef]) -> None:
+    for name, args in _instantiations(program):
         for parameter, arg in zip(names.get(name.rpartition("::")[2], ()), args, strict=False):
             if isinstance(arg, ir.Const | ir.Name):
                 arg = TypeRef(str(arg.value) if isinstance(arg, ir.Const) else arg.name)
             if isinstance(arg, TypeRef):
                 found.setdefault(parameter, []).append(arg)
+    return found
 
-    def type(one: TypeRef) -> None:
-        if one.args:
-            note(one.name, one.args)
-            for inner in one.args:
-                type(inner)
 
+_Instantiation: TypeAlias = tuple[str, Sequence[Expr | TypeRef]]
+
+
+def _instantiations(program: Program) -> Iterator[_Instantiation]:
+    """What stands before `<...>`, and in it."""
     for record in program.records.values():
-        for each in (*record.base_types, *(declared.type for declared in record.fields)):
-            type(each)
+        for type in (*record.base_types, *(declared.type for declared in record.fields)):
+            yield from _in_type(type)
     for module in program.modules.values():
         for declared in module.globals:
-            type(declared.type)
+            yield from _in_type(declared.type)
     for function in program.functions.values():
         for param in function.params:
-            type(param.type)
+            yield from _in_type(param.type)
         for node in ir.walk(function.body) if function.body is not None and function.space != "device" else ():
             if isinstance(node, ir.Declare | ir.Construct | ir.New):
-                type(node.type)
+                yield from _in_type(node.type)
             elif isinstance(node, ir.Name) and node.template:
-                note(node.name, node.template)
+                yield node.name, node.template
                 for arg in node.template:
                     if isinstance(arg, TypeRef):
-                        type(arg)
-    return found
+                        yield from _in_type(arg)
+
+
+def _in_type(type: TypeRef) -> Iterator[_Instantiation]:
+    if type.args:
+        yield type.name, type.args
+        for inner in type.args:
+            yield from _in_type(inner)
 
 
 def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[tuple[int, Path], Value]:

@@ -87,7 +87,13 @@ __global__ void most(int* best, const int* x, float* y, int n) {
   if (x[i] > *best) *best = x[i];
   if (i < n) y[i] = half_of(y[i]) + half_of(x[i]);
 }
+template <int DEPTH> struct Ring {
+  float* slots[DEPTH];
+  int next = 0;
+  float* take() { return slots[next++ % DEPTH]; }
+};
 int main() {
+  Ring<2> ring;
   struct Size { int n; };
   Size size;
   size.n = AREA(4, 5) * 256;
@@ -103,6 +109,7 @@ int main() {
   for (int k = 0; k < size.n; ++k) {
     cudaMemcpyAsync(x, host, 4096, cudaMemcpyHostToDevice, one);
     most<<<16, 64, 0, other>>>(best, x, y, size.n);
+    cudaMemsetAsync(ring.take(), 0, 4, one);
     most<<<16, 64, 0, one>>>(best, x, y, size.n);
   }
   cudaDeviceSynchronize();

@@ -31,6 +31,7 @@ LITERALS = ["9" * 5000, "0x" + "f" * 5000, "0" + "7" * 6000, "1e400", "1_000", "
 EVERYWHERE = """#define N LITERAL
 const int M = LITERAL;
 template <int K> struct S { float a[K]; };
+template <int DEPTH> struct Ring { float *slots[DEPTH]; int next = 0; float *take() { return slots[next++ % DEPTH]; } };
 template <int K> __global__ void kt(float *p) { p[K] = 1; }
 __global__ void k(float *p) {
   __shared__ float s[LITERAL]; s[threadIdx.x] = LITERAL; __syncthreads(); p[LITERAL] = s[LITERAL + 1];
@@ -42,6 +43,8 @@ int main(int argc, char **argv) {
   std::array<float, LITERAL> arr; float b[LITERAL]; std::tuple<int, float> t; std::pair<int, int> q;
   std::get<LITERAL>(t) = 1; std::get<LITERAL>(q) = 1; S<LITERAL> st; std::vector<float> v(LITERAL);
   int x = LITERAL * N; x += LITERAL; if (x == LITERAL) x = LITERAL - 1;
+  Ring<LITERAL> ring;
+  for (int i = 0; i < 9; i++) cudaMemsetAsync(ring.take(), 0, 4, s);
   for (int i = 0; i < LITERAL; i++) { cudaMemcpyAsync(p + i * LITERAL, b, LITERAL, cudaMemcpyHostToDevice, s); k<<<N, LITERAL, M, s>>>(p); }
   if (LITERAL && M) kt<LITERAL><<<1, dim3(LITERAL, LITERAL), 0, s>>>(p + LITERAL);
   switch (argc) { case LITERAL: puts(LITERAL); }
