@@ -233,6 +233,46 @@ int main() {
     assert hazards_in(HEAD + body) == set()
 
 
+PART = """
+__global__ void sometimes(cudaTextureObject_t t, float* y, int n) { if (n > 5) y[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
+__global__ void never(cudaTextureObject_t t, float* y, int n) { y[threadIdx.x] = n; }
+void run(float* x, float* y, int n) {
+    cudaTextureObject_t t;
+    cudaResourceDesc of = {};
+    of.resType = cudaResourceTypeLinear;
+    of.res.linear.devPtr = x + FIRST;
+    of.res.linear.sizeInBytes = 256;
+    cudaTextureDesc how = {};
+    cudaCreateTextureObject(&t, &of, &how, nullptr);
+    cudaStream_t a, b;
+    cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking);
+    cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+    cudaMemsetAsync(x, 0, 256, a);
+    KERNEL<<<1, 32, 0, b>>>(t, y, n);
+    cudaDeviceSynchronize();
+    cudaStreamDestroy(a);
+    cudaStreamDestroy(b);
+    cudaDestroyTextureObject(t);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "first", "expected"),
+    [
+        ("sometimes", "0", {"likely"}),
+        ("sometimes", "64", set()),
+        ("sometimes", "32", {"likely"}),
+        ("never", "0", set()),
+    ],
+)
+def test_a_texture_of_a_part_and_what_is_made_of_it(kernel: str, first: str, expected: set[str]) -> None:
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + PART.replace("FIRST", first).replace("KERNEL", kernel)).encode())
+    found = [f for f in index.analyse().findings if f.code == "stream-race-raw"]
+    assert {f.confidence.value for f in found} == expected
+
+
 def test_a_destructor_runs_at_the_closing_brace() -> None:
     """The time that a local takes at the end of its life is told there."""
     text = (
