@@ -83,6 +83,11 @@ class Program:
     def complete(self) -> bool:
         return self.waiting == []
 
+    def was_analysed(self, analysis: Any) -> None:
+        """`analysis` is about the texts that are loaded now."""
+        self.analysis = analysis
+        self.analysed = {path: stamp[1] for path, stamp in self.loaded.items() if stamp[0] == -1}
+
 
 class AnalysisProcess:
     """Holds the open texts and the programs; handles one request at a time."""
@@ -377,16 +382,15 @@ class AnalysisProcess:
         pace = Pace(lambda known: self._tell(program, path, known), size, is_new=program.analysis is None)
 
         def offer(make: Callable[[], Any]) -> bool:
-            self._answer_meanwhile()
+            self._answer_meanwhile(cancel.is_set)
             return pace(make)
 
         analysis = program.index.analyse(cancel.is_set, offer, path)
         if cancel.is_set() or not analysis.complete:
             raise Superseded
-        program.analysis = analysis
+        program.was_analysed(analysis)
         program.was_complete = program.complete
         program.told = {}
-        program.analysed = {p: stamp[1] for p, stamp in program.loaded.items() if stamp[0] == -1}
         mine = [p for p in self._open if self._key(p) == program.key]
         revisions = {p: self._open[p].revision for p in mine}
         facts = place_findings(analysis, mine, program.complete)
@@ -426,13 +430,14 @@ class AnalysisProcess:
             del self._outlines[key]
             self._send(Outline(same, facts))
 
-    def _answer_meanwhile(self) -> None:
-        """Between two steps of an analysis: whoever points at something is told what the last one says, at once."""
+    def _answer_meanwhile(self, stop: Callable[[], bool]) -> None:
+        """Between two steps of an analysis: whoever points at something is told what the last one says, at once. Other files that
+        wait to be checked wait for the analysis anyway."""
         while self._inbox.is_waiting():
             request = self._inbox.take_outline_at(self._was_analysed)
             if request is None:
                 return
-            self._outline_at(request, self._inbox.has_check)
+            self._outline_at(request, stop)
 
     def _was_analysed(self, request: OutlineAt) -> bool:
         program = self._known(request.path)
@@ -466,7 +471,7 @@ class AnalysisProcess:
             program = self._own(request.path)
             if program.analysis is None or not program.complete:  # half a program has another graph
                 self._load_all(program, request.path)
-                program.analysis = program.index.analyse(None)
+                program.was_analysed(program.index.analyse(None))
             text = graph_of(program.analysis, request.path, request.function, request.format, request.trace)
             self._send(GraphAnswer(request.id, text))
         except NotShown as error:

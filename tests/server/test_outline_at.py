@@ -17,6 +17,7 @@ from stitchcuda.server.engine.inbox import Inbox
 from stitchcuda.server.engine.messages import (
     Check,
     EditedText,
+    GraphText,
     OpenText,
     Outline,
     OutlineAnswer,
@@ -83,11 +84,28 @@ def test_a_text_that_was_not_analysed_has_none() -> None:
     assert session.at(EDIT_AT, 2) is not None
 
 
+def test_what_a_graph_was_made_of_is_the_text_that_was_analysed() -> None:
+    session = Session()
+    session.process.handle(Check(PATH))
+    size = len(TEXT.encode())
+    front = b"// more\n"
+    session.process.handle(Texts({PATH: EditedText(2, 0, size, front)}))
+    session.process._own(PATH).waiting = None  # it may have more sources now
+    session.process.handle(GraphText(8, PATH, "", "text"))
+    assert session.at(EDIT_AT, 1) is None, "the places are those of the newer text"
+    session.process.handle(OutlineAt(7, PATH, 2, len(front) + TEXT.index(EDIT_AT)))
+    answer = session.replies[-1]
+    assert isinstance(answer, OutlineAnswer) and answer.facts is not None and answer.facts.launches
+
+
 class Pointing(NothingWaits):
-    """Someone points at something as soon as an analysis runs."""
+    """Someone points at something as soon as an analysis runs, while another file waits to be checked."""
 
     def __init__(self) -> None:
         self.waiting: list[OutlineAt] = []
+
+    def has_check(self) -> bool:
+        return bool(self.waiting)
 
     def is_waiting(self) -> bool:
         return bool(self.waiting)
