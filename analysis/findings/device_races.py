@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from stitchcuda.analysis.findings.dense import Aside
 from stitchcuda.analysis.findings.finding import RANK, RuleInput
 from stitchcuda.analysis.findings.missed_events import MissedWait, missed_wait
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, without_implied
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, surest, without_implied
 from stitchcuda.analysis.order.timeline import Access, Mode, Op, Timeline
 
 RAW = "stream-race-raw"
@@ -62,11 +63,12 @@ def kind(first: Access, second: Access) -> str:
 def _found(given: RuleInput) -> tuple[DeviceRace, ...]:
     line = given.timeline
     pairs: dict[tuple[int, int], list[Race]] = defaultdict(list)
-    for race in all_races(given.program, line, DEVICE_WORK, DEVICE_WORK, _any):
+    aside = Aside(line, lambda op: op.node, surest(given.program, line, _any))
+    for race in all_races(given.program, line, DEVICE_WORK, DEVICE_WORK, _any, aside):
         pairs[race.earlier.node, race.later.node].append(race)
     best = {key: min(races, key=_order) for key, races in pairs.items()}
     out = []
-    for race in without_implied(line, list(best.values()), any_buffer=True):
+    for race in without_implied(line, list(best.values()), aside, any_buffer=True):
         alike = [r for r in pairs[race.earlier.node, race.later.node] if r.confidence is race.confidence]
         found = next(((r, m) for r in alike if (m := missed_wait(line, r)) is not None), None)
         shown, missed = found if found is not None else (race, None)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
+from stitchcuda.analysis.findings.around import holding
 from stitchcuda.analysis.findings.finding import Edit, KernelInput, RuleInput
 from stitchcuda.analysis.findings.outline import outline
 from stitchcuda.analysis.program.ir import (
@@ -37,7 +38,6 @@ from stitchcuda.analysis.program.ir import (
     Switch,
     Throw,
     Try,
-    children,
     walk,
 )
 
@@ -65,7 +65,7 @@ class Body:
 
     @property
     def newline(self) -> str:
-        return "\r\n" if b"\r\n" in self.text else "\n"
+        return _newline(self.text)
 
 
 def body_of(given: RuleInput | KernelInput, uid: str) -> Body | None:
@@ -82,7 +82,18 @@ def text_of(given: RuleInput | KernelInput, uid: str) -> Body | None:
     source = given.sources.get(function.path)
     if source is None:
         return None
-    return Body(function, source[function.base : function.base + function.span[1]])
+    known = _bodies.get(uid)
+    if known is not None and known[0] is source and known[1].function is function:
+        return known[1]  # one text object: what is kept by the text is found without reading it again
+    if len(_bodies) >= _MANY:
+        _bodies.clear()
+    body = Body(function, source[function.base : function.base + function.span[1]])
+    _bodies[uid] = (source, body)
+    return body
+
+
+_MANY = 16
+_bodies: dict[str, tuple[bytes, Body]] = {}
 
 
 def statements(body: Body, span: Span) -> list[tuple[Stmt, Stmt]]:
@@ -90,7 +101,7 @@ def statements(body: Body, span: Span) -> list[tuple[Stmt, Stmt]]:
     found: list[tuple[Stmt, Stmt]] = []
     node: Stmt | Expr | None = body.function.body
     while node is not None:
-        inner = next((c for c in children(node) if contains(c.span, span)), None)
+        inner = next(iter(holding(node, span)), None)
         # A block with its statement's own span is the body of a macro: `if (x) CHECK(f());` has no block of the user's.
         written = isinstance(node, (Block, Case)) and inner is not None and inner.span != node.span
         if inner is not None and written and _is_statement(inner):
@@ -282,9 +293,20 @@ def fresh_name(body: Body, wish: str) -> str:
     """An identifier that the function's text does not use."""
     base = re.sub(r"\W+", "_", wish).strip("_") or "data"
     name, count = base, 2
-    while re.search(rf"\b{re.escape(name)}\b".encode(), body.text):
+    words = _words(body.text) if base.isascii() else None
+    while name.encode() in words if words is not None else re.search(rf"\b{re.escape(name)}\b".encode(), body.text):
         name, count = f"{base}{count}", count + 1
     return name
+
+
+@lru_cache(maxsize=16)
+def _words(text: bytes) -> frozenset[bytes]:
+    return frozenset(re.findall(rb"\w+", text))
+
+
+@lru_cache(maxsize=64)
+def _newline(text: bytes) -> str:
+    return "\r\n" if b"\r\n" in text else "\n"
 
 
 def contains(outer: Span, inner: Span) -> bool:
@@ -319,12 +341,11 @@ _STATEMENTS = (
 
 
 def _around(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
-    stack = [node]
+    stack = [node] if contains(node.span, span) else []
     while stack:
         current = stack.pop()
-        if contains(current.span, span):
-            yield current
-            stack.extend(reversed(list(children(current))))
+        yield current
+        stack.extend(reversed(holding(current, span)))
 
 
 def line_start(text: bytes, at: int) -> int:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from stitchcuda.analysis.findings import wording
+from stitchcuda.analysis.findings.dense import Aside, Surest
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
 from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
@@ -130,7 +131,8 @@ def races(
     most confident first. Pairs that another pair implies are left out: when the same later op also races with something
     that runs after the earlier one, and when something before the later op in its stream already races with it."""
     found: dict[tuple[object, ...], Race] = {}
-    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose):
+    aside = Aside(timeline, lambda op: op.site, surest(program, timeline, choose))
+    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose, aside):
         buffer = timeline.buffers[clash.second.buffer]
         key = (earlier.site, later.site, memory_key(buffer))
         known = found.get(key)
@@ -139,7 +141,7 @@ def races(
         sure = confidence(program, timeline, earlier, later, clash)
         if known is None or RANK[known.confidence] < RANK[sure]:
             found[key] = Race(earlier, later, clash, buffer, sure)
-    return without_implied(timeline, list(found.values()))
+    return without_implied(timeline, list(found.values()), aside)
 
 
 def all_races(
@@ -148,24 +150,60 @@ def all_races(
     earlier_kinds: frozenset[ApiKind],
     later_kinds: frozenset[ApiKind],
     choose: Choose,
+    aside: Aside | None = None,
 ) -> Iterator[Race]:
-    """Every pair of accesses that races, also those that `races` leaves out; `choose` is asked before anything costly."""
-    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose):
+    """Every pair of accesses that races, also those that `races` leaves out, but for pairs of ops that are set aside;
+    `choose` is asked before anything costly."""
+    for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose, aside):
         sure = confidence(program, timeline, earlier, later, clash)
         yield Race(earlier, later, clash, timeline.buffers[clash.second.buffer], sure)
 
 
+def surest(program: Program, timeline: Timeline, choose: Choose) -> Surest:
+    """How sure the race of two ops is, of the accesses that `choose` takes."""
+    memory = lookup(timeline).memory
+
+    def found(earlier: Op, later: Op, only: int | None) -> Confidence | None:
+        best: Confidence | None = None
+        for second in later.accesses:
+            of = memory[second.buffer]
+            for first in earlier.accesses if only is None or only == of else ():
+                clash = _clash(timeline, earlier, first, later, second, choose) if memory[first.buffer] == of else None
+                if clash is not None:
+                    sure = confidence(program, timeline, earlier, later, clash)
+                    if sure is Confidence.CERTAIN:
+                        return sure
+                    best = sure if best is None or RANK[sure] > RANK[best] else best
+        return best
+
+    return found
+
+
 def _clashes(
-    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind], choose: Choose
+    timeline: Timeline,
+    earlier_kinds: frozenset[ApiKind],
+    later_kinds: frozenset[ApiKind],
+    choose: Choose,
+    aside: Aside | None,
 ) -> Iterator[tuple[Op, Op, Conflict]]:
-    for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds):
-        if not choose(earlier, first, later, second):
-            continue
-        if exclusive(timeline, earlier, later) or _staged(timeline, earlier, first):
-            continue
-        clash = meeting(timeline, first, second)
-        if clash is not None and not same_stream_where_they_meet(timeline, earlier, later, clash):
+    for earlier, first, later, second in _pairs(timeline, earlier_kinds, later_kinds, aside):
+        clash = _clash(timeline, earlier, first, later, second, choose)
+        if clash is not None:
             yield earlier, later, clash
+
+
+def _clash(
+    timeline: Timeline, earlier: Op, first: Access, later: Op, second: Access, choose: Choose
+) -> Conflict | None:
+    """The conflict of two accesses whose ops may overlap; None when they do not race."""
+    if not choose(earlier, first, later, second):
+        return None
+    if exclusive(timeline, earlier, later) or _staged(timeline, earlier, first):
+        return None
+    clash = meeting(timeline, first, second)
+    if clash is not None and same_stream_where_they_meet(timeline, earlier, later, clash):
+        return None
+    return clash
 
 
 def _staged(timeline: Timeline, earlier: Op, first: Access) -> bool:
@@ -293,7 +331,7 @@ def _rounds(timeline: Timeline, op: Op, decision: Condition) -> list[tuple[int, 
 
 
 def _pairs(
-    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind]
+    timeline: Timeline, earlier_kinds: frozenset[ApiKind], later_kinds: frozenset[ApiKind], aside: Aside | None
 ) -> Iterator[tuple[Op, Access, Op, Access]]:
     """Accesses of the right kinds to the same allocation or family, earlier op first."""
     table = lookup(timeline)
@@ -305,9 +343,13 @@ def _pairs(
             if op.kind in earlier_kinds:
                 firsts[op.id].append((op, access))
                 users |= 1 << op.id
+        asked, numbers = -1, 0  # the accesses of one op follow each other
         for op, second in accesses if users else ():
             if op.kind in later_kinds:
-                for number in bits(timeline.earlier[op.id] & ~timeline.before[op.id] & users):
+                if op.id != asked:
+                    open_ = timeline.earlier[op.id] & ~timeline.before[op.id] & users
+                    asked, numbers = op.id, open_ if aside is None else aside.left(op, open_, memory)
+                for number in bits(numbers):
                     for other, first in firsts[number]:
                         yield other, first, op, second
 
@@ -404,9 +446,11 @@ def streams_apart(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
     return Confidence.POSSIBLE
 
 
-def without_implied(timeline: Timeline, found: list[Race], *, any_buffer: bool = False) -> list[Race]:
-    """Without pairs that another pair implies (see `races`), by their places. `any_buffer`: also when the other pair is
-    about other memory, since what orders the one orders the other."""
+def without_implied(
+    timeline: Timeline, found: list[Race], aside: Aside | None = None, *, any_buffer: bool = False
+) -> list[Race]:
+    """Without pairs that another pair implies (see `races`), by their places; the other pair may be one that was set
+    aside. `any_buffer`: also when it is about other memory, since what orders the one orders the other."""
     memory = lookup(timeline).memory
     behind: dict[int, list[Race]] = defaultdict(list)  # by the earlier op
     before: dict[int, list[Race]] = defaultdict(list)  # by the later op
@@ -414,7 +458,16 @@ def without_implied(timeline: Timeline, found: list[Race], *, any_buffer: bool =
         behind[race.earlier.id].append(race)
         before[race.later.id].append(race)
 
-    kept = [race for race in found if not _implied(race, timeline, behind, before, None if any_buffer else memory)]
+    asked = None if any_buffer else memory
+    kept = [race for race in found if not _implied(race, timeline, behind, before, asked)]
+    if aside is not None:
+        kept = [
+            race
+            for race in kept
+            if not aside.implies(
+                race.earlier, race.later, race.confidence, None if any_buffer else memory[race.buffer.id]
+            )
+        ]
     return sorted(kept, key=lambda r: (r.later.site, -RANK[r.confidence], r.earlier.site))
 
 

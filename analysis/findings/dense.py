@@ -1,0 +1,73 @@
+"""Many operations that all race with each other: the pairs that a nearer pair implies are not looked at one by one.
+
+Of N operations on the same memory N * N / 2 pairs may be unordered, and of those of one later operation only the last few
+are told: what runs before an earlier operation that certainly races with it goes without saying (`without_implied`). Here
+such pairs are set aside as bitsets before any of their accesses are compared, and looked at only when the answer depends
+on one. What is found is the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from typing import TypeAlias
+
+from stitchcuda.analysis.findings.finding import RANK, Confidence
+from stitchcuda.analysis.findings.lookup import bits
+from stitchcuda.analysis.order.timeline import Op, Timeline
+
+# How sure the race of two operations is, about one memory (a number of `Lookup.memory`) or any; None when there is none.
+Surest: TypeAlias = Callable[[Op, Op, int | None], Confidence | None]
+
+FEW = 16  # so many earlier operations are looked at one by one
+_TRIES = 4  # earlier operations that are asked whether they certainly race, for each later one
+
+
+class Aside:
+    """The pairs set aside. `place` names what is told once (a call path, a line): only operations that are the only one
+    of theirs take part, since of several the surest stands for all."""
+
+    def __init__(self, timeline: Timeline, place: Callable[[Op], object], surest: Surest, few: int = FEW) -> None:
+        self.timeline = timeline
+        self.surest = surest
+        self.few = few
+        times = Counter(map(place, timeline.ops))
+        self._alone = sum(1 << op.id for op in timeline.ops if times[place(op)] == 1)
+        self._earlier: dict[int, dict[int, int]] = defaultdict(dict)  # by memory and later op: bitset of what is aside
+        self._later = 0  # bitset of the later ops
+
+    def left(self, later: Op, candidates: int, memory: int) -> int:
+        """Those of the earlier ops (a bitset) that have to be looked at; the others are set aside."""
+        if candidates.bit_count() <= self.few or not self._alone >> later.id & 1:
+            return candidates
+        ops, before = self.timeline.ops, self.timeline.before
+        aside, open_ = 0, candidates & self._alone
+        for _ in range(_TRIES):
+            if not open_:
+                break
+            number = open_.bit_length() - 1
+            open_ ^= 1 << number
+            if self.surest(ops[number], later, memory) is Confidence.CERTAIN:
+                aside |= open_ & before[number]
+                open_ &= ~before[number]
+        if aside:
+            self._earlier[memory][later.id] = aside
+            self._later |= 1 << later.id
+        return candidates & ~aside
+
+    def implies(self, earlier: Op, later: Op, level: Confidence, memory: int | None) -> bool:
+        """A pair set aside, of the same earlier op and of one in front of the later op in its stream, is a race at least as
+        sure. `memory`: only of this one."""
+        if not self._later:
+            return False
+        line = self.timeline
+        front = line.before[later.id] | (line.earlier[later.id] if later.stream is None else 0)
+        front = front & self._later & ~((1 << earlier.id + 1) - 1)
+        kept = self._earlier.values() if memory is None else (self._earlier[memory],)
+        for number in bits(front):
+            other = line.ops[number]
+            if other.stream == later.stream and any(k.get(number, 0) >> earlier.id & 1 for k in kept):
+                known = self.surest(earlier, other, memory)
+                if known is not None and RANK[known] >= RANK[level]:
+                    return True
+        return False
