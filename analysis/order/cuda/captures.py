@@ -98,7 +98,10 @@ class Captures(Transfers):
         written = expr.role("stream")
         if not outside or written is None or self.ops[already.begin].site != self.site(expr.span):
             return False
-        return any(isinstance(node, ir.Index | ir.Call) for node in ir.walk(written))
+        return any(
+            isinstance(node, ir.Call) or isinstance(node, ir.Index) and not isinstance(node.index, ir.Const)
+            for node in ir.walk(written)
+        )
 
     def _ended(self, op: int, stream: int, before: list[Capture], ended: Capture | None, state: State) -> None:
         made = self.ops[op]

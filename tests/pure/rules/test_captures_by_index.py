@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.pure.rules.programs import halves, hazards_in
 
 PROGRAM = """#include <cuda_runtime.h>
@@ -27,6 +29,7 @@ def test_each_round_captures_another_stream() -> None:
     assert hazards_in(right) == set()
 
 
-def test_a_loop_that_captures_one_stream_again_is_told() -> None:
-    one = PROGRAM.replace("args->streams[i]", "*args->streams")
+@pytest.mark.parametrize("stream", ["*args->streams", "args->streams[0]"])
+def test_a_loop_that_captures_one_stream_again_is_told(stream: str) -> None:
+    one = PROGRAM.replace("args->streams[i]", stream)
     assert hazards_in(halves(one)[1]) == {"capture-unsafe"}
