@@ -278,13 +278,18 @@ class Stale:
     kind: str  # "memory" | "stream" | "event" | "graph" | "exec"
     name: str
     site: Site
-    how: str  # the function called, or the kernel
+    how: str  # the function called, or the kernel; "" for the host's own code
     again: bool  # the call is itself a release
     calls: tuple[Site, ...] = ()
     conditions: tuple[Condition, ...] = ()
     op: int | None = None
     buffer: int | None = None  # of memory
     certain: bool = True  # False: the call was reached through something not fully resolved
+
+    @property
+    def user(self) -> str:
+        """Who uses it, for a message."""
+        return f"`{self.how}`" if self.how else "the host"
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ def misuse(both: Correspondence, made: Pairing) -> Iterator[ProofFinding]:
 def _wrong(line: Timeline) -> Iterator[tuple[tuple[object, ...], Site, str]]:
     """Each with what tells it from others in both versions, where it happens, and what it is."""
     for stale in line.stale:
-        what = f"`{stale.how}` uses `{stale.name}` here, which was released before"
+        what = f"{stale.user} uses `{stale.name}` here, which was released before"
         yield ("stale", stale.kind, stale.name, stale.how, stale.released.how), stale.site, what
     for ending in line.endings:
         name = line.buffers[ending.buffer].name

@@ -65,7 +65,7 @@ def check(given: RuleInput) -> Iterator[Finding]:
         if key in seen and level is not Confidence.CERTAIN:
             continue  # the first use says it; later ones repeat it
         seen.add(key)
-        message = f"`{stale.how}` uses {thing(line, stale)}, which was {ended(stale.released)}"
+        message = f"{stale.user} uses {thing(line, stale)}, which was {ended(stale.released)}"
         yield Finding(
             CODE, Group.CORRECTNESS, Severity.ERROR, level, stale.site, message, places(line, stale),
             condition=under(stale.conditions),

@@ -141,6 +141,11 @@ def codes_in(body: str) -> set[str]:
     return {f.code for f in findings_in(body) if f.confidence is not Confidence.POSSIBLE}
 
 
+def test_the_host_itself_uses_what_was_released() -> None:
+    (found,) = findings_in("float* h; cudaMallocHost(&h, 4); cudaFreeHost(h); h[0] = 1;")
+    assert found.message == "the host uses `h`, which was released by `cudaFreeHost`"
+
+
 @pytest.mark.parametrize(("code", "body"), FOUND.values(), ids=FOUND)
 def test_a_form_is_found(code: str, body: str) -> None:
     assert codes_in(body) == {code}
