@@ -3,7 +3,7 @@ declares has changed."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings.finding import Finding, KernelInput
@@ -57,11 +57,12 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
         return KernelFindings(nothing, function.digest, declared, None, None, reached.functions, reached.lookups)
     given = KernelInput(kernel, program, sources, guesses=1)
     walked = kernel_traces(program, kernel, sources, given.guesses)
-    settles = walked.fixed or walked.speaks_for_others
-    found = _found(given) if settles else ()
-    if not settles or found and not walked.fixed:
+    found: tuple[Finding, ...] = ()
+    if walked.fixed:
+        found = tuple(_found(given))
+    elif not walked.speaks_for_others or any(True for _ in _found(given)):  # what one guess shows has to show in all
         given = KernelInput(kernel, program, sources)
-        found = _found(given)
+        found = tuple(_found(given))
         walked = kernel_traces(program, kernel, sources)
     functions = {pair for trace in walked.traces for pair in trace.functions}
     lookups = {pair for trace in walked.traces for pair in trace.lookups}
@@ -76,5 +77,5 @@ def kernel_findings(program: Program, kernel: str, sources: Mapping[str, bytes],
     )
 
 
-def _found(given: KernelInput) -> tuple[Finding, ...]:
-    return tuple(f for rule in KERNEL_RULES for f in rule.check(given))
+def _found(given: KernelInput) -> Iterator[Finding]:
+    return (found for rule in KERNEL_RULES for found in rule.check(given))
