@@ -1,7 +1,7 @@
 """Many operations that all race with each other: the pairs that a nearer pair implies are not looked at one by one.
 
 Of N operations on the same memory N * N / 2 pairs may be unordered, and of those of one later operation only the last few
-are told: what runs before an earlier operation that certainly races with it goes without saying (`without_implied`). Here
+are told: what runs before an earlier operation that races with it as surely goes without saying (`without_implied`). Here
 such pairs are set aside as bitsets before any of their accesses are compared, and looked at only when the answer depends
 on one. What is found is the same.
 """
@@ -18,22 +18,28 @@ from stitchcuda.analysis.order.timeline import Op, Timeline
 
 # How sure the race of two operations is, about one memory (a number of `Lookup.memory`) or any; None when there is none.
 Surest: TypeAlias = Callable[[Op, Op, int | None], Confidence | None]
+# What is known about the streams of two operations being different: no race of theirs is surer.
+Apart: TypeAlias = Callable[[Timeline, Op, Op], Confidence]
 
 FEW = 16  # so many earlier operations are looked at one by one
-_TRIES = 4  # earlier operations that are asked whether they certainly race, for each later one
+_TRIES = 16  # earlier operations that are asked how surely they race, for each later one
 
 
 class Aside:
     """The pairs set aside. `place` names what is told once (a call path, a line): only operations that are the only one
     of theirs take part, since of several the surest stands for all."""
 
-    def __init__(self, timeline: Timeline, place: Callable[[Op], object], surest: Surest, few: int = FEW) -> None:
+    def __init__(
+        self, timeline: Timeline, place: Callable[[Op], object], surest: Surest, apart: Apart, few: int = FEW
+    ) -> None:
         self.timeline = timeline
         self.surest = surest
+        self.apart = apart
         self.few = few
         times = Counter(map(place, timeline.ops))
         self._alone = sum(1 << op.id for op in timeline.ops if times[place(op)] == 1)
         self._earlier: dict[int, dict[int, int]] = defaultdict(dict)  # by memory and later op: bitset of what is aside
+        self._alike: dict[tuple[object, ...], int] = defaultdict(int)
         self._later = 0  # bitset of the later ops
 
     def left(self, later: Op, candidates: int, memory: int) -> int:
@@ -47,13 +53,30 @@ class Aside:
                 break
             number = open_.bit_length() - 1
             open_ ^= 1 << number
-            if self.surest(ops[number], later, memory) is Confidence.CERTAIN:
-                aside |= open_ & before[number]
-                open_ &= ~before[number]
+            level = self.surest(ops[number], later, memory)
+            if level is not None:
+                implied = open_ & before[number]
+                if level is not Confidence.CERTAIN:
+                    implied &= self._no_surer(ops[number], later)
+                aside |= implied
+                open_ &= ~implied
         if aside:
             self._earlier[memory][later.id] = aside
             self._later |= 1 << later.id
         return candidates & ~aside
+
+    def _no_surer(self, earlier: Op, later: Op) -> int:
+        """Bitset of the ops that do what the earlier one does, in its stream: their races with the later one are no surer,
+        unless something that is particular to the earlier one put its own in doubt."""
+        line = self.timeline
+        doubted = line.on_some_paths(earlier.id, later.id) or line.may_wait[later.id] >> earlier.id & 1
+        particular = doubted or not earlier.asynchronous or any(access.one_of for access in later.accesses)
+        if particular and self.apart(line, earlier, later) is not Confidence.POSSIBLE:
+            return 0
+        if not self._alike:
+            for op in line.ops:
+                self._alike[_does(op)] |= 1 << op.id
+        return self._alike[_does(earlier)]
 
     def implies(self, earlier: Op, later: Op, level: Confidence, memory: int | None) -> bool:
         """A pair set aside, of the same earlier op and of one in front of the later op in its stream, is a race at least as
@@ -71,3 +94,9 @@ class Aside:
                 if known is not None and RANK[known] >= RANK[level]:
                     return True
         return False
+
+
+def _does(op: Op) -> tuple[object, ...]:
+    """All that the confidence of a race takes from its earlier op, but for what is ordered before what."""
+    what = (op.kind, op.api, op.kernel, op.scalars, op.copy_kind, op.accesses, op.asynchronous)
+    return (*what, op.stream, op.device, op.thread, op.conditions, op.certain)

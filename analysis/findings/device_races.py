@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings.dense import Aside
 from stitchcuda.analysis.findings.finding import RANK, RuleInput
 from stitchcuda.analysis.findings.missed_events import MissedWait, missed_wait
-from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, surest, without_implied
+from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, all_races, streams_apart, surest, without_implied
 from stitchcuda.analysis.order.timeline import Access, Mode, Op, Timeline
 
 RAW = "stream-race-raw"
@@ -63,7 +63,7 @@ def kind(first: Access, second: Access) -> str:
 def _found(given: RuleInput) -> tuple[DeviceRace, ...]:
     line = given.timeline
     pairs: dict[tuple[int, int], list[Race]] = defaultdict(list)
-    aside = Aside(line, lambda op: op.node, surest(given.program, line, _any))
+    aside = Aside(line, lambda op: op.node, surest(given.program, line, _any), streams_apart)
     for race in all_races(given.program, line, DEVICE_WORK, DEVICE_WORK, _any, aside):
         pairs[race.earlier.node, race.later.node].append(race)
     best = {key: min(races, key=_order) for key, races in pairs.items()}

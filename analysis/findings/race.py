@@ -131,7 +131,7 @@ def races(
     most confident first. Pairs that another pair implies are left out: when the same later op also races with something
     that runs after the earlier one, and when something before the later op in its stream already races with it."""
     found: dict[tuple[object, ...], Race] = {}
-    aside = Aside(timeline, lambda op: op.site, surest(program, timeline, choose))
+    aside = Aside(timeline, lambda op: op.site, surest(program, timeline, choose), streams_apart)
     for earlier, later, clash in _clashes(timeline, earlier_kinds, later_kinds, choose, aside):
         buffer = timeline.buffers[clash.second.buffer]
         key = (earlier.site, later.site, memory_key(buffer))

@@ -7,7 +7,7 @@ import random
 import pytest
 from stitchcuda.analysis.findings.around import holding
 from stitchcuda.analysis.findings.dense import Aside
-from stitchcuda.analysis.findings.race import all_races, surest, without_implied
+from stitchcuda.analysis.findings.race import all_races, streams_apart, surest, without_implied
 from stitchcuda.analysis.index import Index
 from stitchcuda.analysis.order.timeline import Access, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Block, Break, Program
@@ -65,7 +65,7 @@ def test_what_is_set_aside_changes_nothing(later: frozenset[ApiKind], any_buffer
     spared = 0
     for seed in range(60):
         line, plain, fewer = random_run(seed), Asked(), Asked()
-        aside = Aside(line, lambda op: op.id, surest(PROGRAM, line, Asked()), few=0)
+        aside = Aside(line, lambda op: op.id, surest(PROGRAM, line, Asked()), streams_apart, few=0)
         every = list(all_races(PROGRAM, line, WORK, later, plain))
         left = list(all_races(PROGRAM, line, WORK, later, fewer, aside))
         spared += len(every) - len(left)
@@ -82,25 +82,28 @@ def test_operations_of_one_place_are_never_set_aside() -> None:
     later = run.launch("k", b, write(x))
     line = run.timeline()
     whole_run = (1 << later.id) - 1
-    one_place = Aside(line, lambda op: "loop" if op.id < 20 else "behind", surest(PROGRAM, line, Asked()))
+    one_place = Aside(
+        line, lambda op: "loop" if op.id < 20 else "behind", surest(PROGRAM, line, Asked()), streams_apart
+    )
     assert one_place.left(later, whole_run, x.id) == whole_run
-    places = Aside(line, lambda op: op.id, surest(PROGRAM, line, Asked()))
+    places = Aside(line, lambda op: op.id, surest(PROGRAM, line, Asked()), streams_apart)
     assert places.left(later, whole_run, x.id) == 1 << 19
 
 
-@pytest.mark.parametrize("kind", ["streams", "host"])
+@pytest.mark.parametrize("kind", ["streams", "parameters", "data", "host"])
 def test_pairs_that_are_compared_grow_with_the_operations(kind: str) -> None:
     times = []
     for count in (100, 400):
         run = Run()
-        streams, x = [run.stream(name) for name in "abc"], run.buffer("d")
+        of = StreamKind.PARAMETER if kind == "parameters" else StreamKind.CREATED
+        streams, x = [run.stream(name, of) for name in "abc"], run.buffer("d")
         for i in range(count):
-            run.launch("k", streams[i % 3], read(x), write(x))
+            run.launch("k", streams[i % 3], read(x, may=kind == "data"), write(x, may=kind == "data"))
             if kind == "host":
                 run.host(ApiKind.HOST_READ, read(x))
         line, asked = run.timeline(), Asked()
-        aside = Aside(line, lambda op: op.id, surest(PROGRAM, line, asked))
-        found = list(all_races(PROGRAM, line, WORK, WORK if kind == "streams" else HOST, asked, aside))
+        aside = Aside(line, lambda op: op.id, surest(PROGRAM, line, asked), streams_apart)
+        found = list(all_races(PROGRAM, line, WORK, HOST if kind == "host" else WORK, asked, aside))
         assert len(without_implied(line, found, aside)) >= count
         times.append(asked.times)
     assert times[1] < 5 * times[0]
