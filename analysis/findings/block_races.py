@@ -7,9 +7,12 @@ from dataclasses import dataclass
 
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, KernelInput, Related, Severity
+from stitchcuda.analysis.findings.kernel_wording import written
 from stitchcuda.analysis.kernel.arithmetic import LOADED
+from stitchcuda.analysis.kernel.conditions import conditions_of
 from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
 from stitchcuda.analysis.kernel.divergence import Why, divergences
+from stitchcuda.analysis.kernel.elections import emptiness
 from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, with_barriers
@@ -44,7 +47,7 @@ def gaps(given: KernelInput, *, warp: bool) -> list[Gap]:
     counts: dict[tuple[Site, Site], int] = {}
     for trace in traces.traces:
         seen: set[tuple[Site, Site]] = set()
-        for gap in _warp_gaps(traces, trace) if warp else _block_gaps(given, traces, trace):
+        for gap in _warp_gaps(given, traces, trace) if warp else _block_gaps(given, traces, trace):
             seen.update((c.earlier.site, c.later.site) for c in (gap.conflict, *gap.others))
             known = found.get(gap.key)
             if known is None or RANK[known.level] < RANK[gap.level]:
@@ -75,7 +78,7 @@ def _one_a_place(given: KernelInput, kept: list[Gap]) -> list[Gap]:
 
 def _block_gaps(given: KernelInput, traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
     """Barriers are put in one by one, each where it closes the first gap that is left, and the kernel is walked again."""
-    left = _sorted(traces, trace, [c for c in conflicts(trace) if not c.warp_only])
+    left = _sorted(traces, trace, [c for c in _in_need(given, trace) if not c.warp_only])
     missed = _missed(trace)
     put: frozenset[tuple[str, Span]] = frozenset()
     for _ in range(_MOST):
@@ -94,15 +97,41 @@ def _block_gaps(given: KernelInput, traces: KernelTraces, trace: KernelTrace) ->
     yield from _stabbed(traces, trace, left)
 
 
-def _warp_gaps(traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
+def _warp_gaps(given: KernelInput, traces: KernelTraces, trace: KernelTrace) -> Iterator[Gap]:
     """What a missing barrier of the block explains is told by its own rule."""
-    found = conflicts(trace)
+    found = _in_need(given, trace)
     across = [c for c in found if not c.warp_only]
     buffers = {c.later.buffer for c in across if _level(traces, trace, c) is not Confidence.POSSIBLE}
     within = [
         c for c in found if c.warp_only and c.later.buffer not in buffers and not any(_overlap(c, o) for o in across)
     ]
     yield from _stabbed(traces, trace, _sorted(traces, trace, within))
+
+
+def _in_need(given: KernelInput, trace: KernelTrace) -> list[Conflict]:
+    """The conflicts that ask for order."""
+    return [c for c in conflicts(trace) if not _elects(given, c)]
+
+
+def _elects(given: KernelInput, conflict: Conflict) -> bool:
+    """A thread that looks whether a place is empty, and one that takes it in the same statement."""
+    read, write = conflict.earlier, conflict.later
+    if read.mode is not Mode.READ:
+        read, write = write, read
+    if (
+        read.mode is not Mode.READ
+        or write.mode is not Mode.WRITE
+        or (read.site.function, read.calls) != (write.site.function, write.calls)
+    ):
+        return False
+    program, site = given.program, write.site
+    place = emptiness(
+        write,
+        conditions_of(program),
+        program,
+        lambda part: written(program, given.sources, Site(site.function, site.path, part.span), 200),
+    )
+    return place == read.site.span
 
 
 def _sorted(traces: KernelTraces, trace: KernelTrace, found: list[Conflict]) -> list[Conflict]:
@@ -262,7 +291,7 @@ def _mended(
         again = with_barriers(trace, put | {(place.function, place.span)})
         if _missed(again) - missed:
             continue
-        after = conflicts(again)
+        after = _in_need(given, again)
         if not any((c.earlier.site, c.later.site) == key and not c.barred and not c.warp_only for c in after):
             return place, after
     return None

@@ -145,6 +145,10 @@ class Conditions:
             }
         return known
 
+    def sets(self, function: str, name: str) -> bool:
+        """A function gives a variable a value, other than by its address."""
+        return name in self._written_from(function)
+
     def assignment(self, target: Site) -> ir.Assign | None:
         """The assignment whose target stands at a place."""
         known = self._assignments.get(target.function)

@@ -6,6 +6,9 @@
 of them, one place for a block, a bin that the data chooses, a sum that several rows or columns share. Shared memory
 counts as well. It is no finding when one thread does it, when each thread has an element of its own, or behind a lock.
 
+`if (owner == NONE && mine == best) owner = id;` with one `NONE` for all threads, and nothing else in the branch, chooses
+one of several threads. Any of them may win, so it is told as `possible` only: which one does differs from run to run.
+
 ## Why
 
 Such a statement is a load, an operation and a store. Two threads that load the same old value both store what they made
@@ -60,6 +63,7 @@ from stitchcuda.analysis.findings.shapes import agreed
 from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.conditions import Conditions, called_name, conditions_of, redefined, words
 from stitchcuda.analysis.kernel.conflicts import SEPARATING
+from stitchcuda.analysis.kernel.elections import emptiness
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid, Sharing, Who, sharing
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
@@ -109,7 +113,9 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
         shared = sharing(access, trace, grid, conditions)
         level = _level(given.program, conditions, access, update, shared) if shared is not None else None
         if shared is not None and level is not None:
-            out[access.site] = _finding(given, access, update, shared, level)
+            elects = emptiness(access, conditions, given.program, spelled) is not None
+            level = Confidence.POSSIBLE if elects else level  # any thread may win, as far as anybody can see
+            out[access.site] = _finding(given, access, update, shared, level, elects)
     return out
 
 
@@ -126,17 +132,22 @@ def _parted(trace: KernelTrace, write: Access) -> bool:
     return False
 
 
-def _finding(given: KernelInput, access: Access, update: Update, shared: Sharing, level: Confidence) -> Finding:
+def _finding(
+    given: KernelInput, access: Access, update: Update, shared: Sharing, level: Confidence, elects: bool
+) -> Finding:
     target = written(given.program, given.sources, access.site) or access.buffer.name
     place = f"`{target}`{' in shared memory' if access.buffer.memory is Memory.SHARED else ''}"
     fix = _fix(given, access, update)
+    does = f"update {place} at once, without an atomic: updates are lost"
+    if elects:
+        does = f"may find {place} empty and store at once: which of the values stays differs from run to run"
     return Finding(
         CODE,
         Group.DEVICE,
         Severity.ERROR,
         level,
         access.site,
-        f"{_WHO[shared.who]} update {place} at once, without an atomic: updates are lost",
+        f"{_WHO[shared.who]} {does}",
         called_from(access.calls, access.site),
         (fix,) if fix is not None else (),
     )
