@@ -55,6 +55,7 @@ class Specifiers(NamedTuple):
     static: bool
     extern: bool
     space: str
+    thread: bool  # each host thread has its own
     record: Node | None  # a class, struct, union or enum defined right here
 
 
@@ -160,7 +161,7 @@ def template_values(cx: Context, arguments: Node) -> tuple[Expr | TypeRef, ...]:
 def specifiers(cx: Context, node: Node) -> Specifiers:
     """The specifiers of a declaration, field declaration, parameter or function definition."""
     base = AUTO
-    const = static = extern = False
+    const = static = extern = thread = False
     space = ""
     record: Node | None = None
     for child in node.children:
@@ -175,6 +176,7 @@ def specifiers(cx: Context, node: Node) -> Specifiers:
             word = cx.text[child.start_byte : child.end_byte]
             static = static or word == b"static"
             extern = extern or word == b"extern"
+            thread = thread or word in (b"thread_local", b"__thread")
         elif not child.is_named:
             space = space or _MEMORY_WORDS.get(cx.text[child.start_byte : child.end_byte], "")
     typed = node.child_by_field_id(g.F_TYPE)
@@ -184,7 +186,7 @@ def specifiers(cx: Context, node: Node) -> Specifiers:
             record = typed
     if const:
         base = replace(base, const=True)
-    return Specifiers(base, static, extern, space, record)
+    return Specifiers(base, static, extern, space, thread, record)
 
 
 def declared(cx: Context, node: Node | None, base: TypeRef) -> Declared:

@@ -15,6 +15,8 @@ from tree_sitter import Node
 def declaration(cx: Context, node: Node, out: list[Stmt], *, local: bool = True) -> None:
     """Append a `Declare` for each declared variable; function prototypes declare nothing here."""
     spec = specifiers(cx, node)
+    if spec.thread and local:
+        spec = spec._replace(static=True)  # it lives as long as its thread
     if spec.record is not None and local:
         cx.tally.local_types.append((cx, spec.record))
     pending: Declare | None = None

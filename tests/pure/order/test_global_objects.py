@@ -59,3 +59,16 @@ def test_an_operator_new_of_a_class_is_executed() -> None:
     ]  # fmt: skip
     used = [{a.buffer for a in op.accesses} for op in ops if op.kind in (ApiKind.LAUNCH, ApiKind.FREE)]
     assert used[0] == used[2] != used[1] == used[3]
+
+
+@pytest.mark.parametrize("word", ["static", "thread_local", "static thread_local", "__thread"])
+def test_one_that_lives_as_long_as_its_thread_is_made_once(word: str) -> None:
+    """A logger, say: otherwise each message makes another, and its closing brace ends what is handed out."""
+    result = run(
+        "for (int i = 0; i < 2; i++) a<<<1, 1, 0, layer().s>>>(layer().data); b<<<1, 1, 0, layer().s>>>(layer().data);",
+        before=LAYER + f"Layer& layer() {{ {word} Layer one(4); return one; }}\n",
+    )
+    kinds = [op.kind for op in result.timeline.ops]
+    assert kinds.count(ApiKind.STREAM_CREATE) == 1
+    assert ApiKind.STREAM_DESTROY not in kinds
+    assert result.op("a").stream == result.op("b").stream
