@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from stitchcuda.analysis.order.symbolic import Poly
-from stitchcuda.analysis.program.ir import ApiKind, Site
+from stitchcuda.analysis.program.ir import ApiKind, Site, Span
 from stitchcuda.analysis.quick_init import quick_init
 
 
@@ -402,3 +402,8 @@ class Timeline:
     def on_some_paths(self, a: int, b: int) -> bool:
         """Whether `a` is complete before `b` starts on some paths that run both, and on others not."""
         return bool(self.partly) and bool(self.partly[b] >> a & 1)
+
+
+def closing_brace(block: Span) -> Span:
+    """What a Timeline calls the site of what happens at the end of a block: its last character."""
+    return max(block[0], block[1] - 1), block[1]

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from stitchcuda.analysis.index.index import Analysis
-from stitchcuda.analysis.program.ir import Api, Expr, Function, Launch, Loop, Site, Span, Stmt, walk
+from stitchcuda.analysis.order.timeline import closing_brace
+from stitchcuda.analysis.program.ir import Api, Block, Expr, Function, Launch, Loop, Site, Span, Stmt, walk
 from stitchcuda.analysis.proof.additions import Item, Strange, compare_items, items
 from stitchcuda.analysis.proof.device_code import WORD, is_device
 from stitchcuda.analysis.proof.model import ProofFinding
@@ -108,6 +109,8 @@ class Correspondence:
     def map(self, uid: str, old: Expr | Stmt, new: Expr | Stmt) -> None:
         spans = self.spans.setdefault(uid, {})
         spans.setdefault(old.span, new.span)
+        if isinstance(old, Block) and isinstance(new, Block):
+            spans.setdefault(closing_brace(old.span), closing_brace(new.span))
         if isinstance(old, Loop) and isinstance(new, Loop):
             spans.setdefault(loop_head(old), loop_head(new))
 

@@ -15,7 +15,7 @@ from stitchcuda.analysis.order.host.names import CONTAINERS, plain
 from stitchcuda.analysis.order.host.places import COUNTS
 from stitchcuda.analysis.order.state import State, handles_differ, merge, order_differs
 from stitchcuda.analysis.order.symbolic import ZERO, number
-from stitchcuda.analysis.order.timeline import Condition
+from stitchcuda.analysis.order.timeline import Condition, closing_brace
 from stitchcuda.analysis.order.values import Identity, Instance, Num, Place, Pointer, Reference, Struct, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Site, Span, Stmt, TypeRef
@@ -136,7 +136,7 @@ class Statements(Calls):
         whole = self.frame.function.body
         ends = len(self.frames) == 1 and self.frame.function.name == "main"
         last = ends and (whole is None or span == whole.span or span[0] == span[1])
-        end = (max(span[0], span[1] - 1), span[1])
+        end = closing_brace(span)
         for name, place in reversed(list(scope.items())):
             if self._own_storage(name, place) and not (isinstance(kept, Struct) and kept.place.object == place.object):
                 self.destroy(place, state, span if returns else end)
