@@ -1,8 +1,8 @@
 """Files as read and as lowered, for all programs of a process: in a tree, most headers belong to many of them.
 
-One version of each path, the latest; the files used longest ago go first. What a file is lowered to depends on its path,
-its text and the macros of the files that it includes, and on nothing else: those make the key. The path is in the names of what it
-holds only: a file that stands in several folders is lowered once, too.
+One version of each path, the latest; the files used longest ago go first. What a file is lowered to depends on its text,
+its language and the macros of the files that it includes, and on nothing else: those make the key. Its path stands in the names of
+what it holds only, so that a file that stands in several folders is lowered once, too.
 """
 
 from __future__ import annotations
