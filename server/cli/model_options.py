@@ -7,7 +7,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,9 @@ NOT_CONFIGURED = (
     "no model is configured: STITCHCUDA_LLM_URL names an OpenAI-compatible endpoint, STITCHCUDA_LLM_MODEL its model, "
     "STITCHCUDA_LLM_KEY the key; `stitchcuda doctor` checks it. --proposer rules needs none"
 )
+
+
+_TELLING = ("--format", "--progress")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -245,10 +248,20 @@ def _refusal(questions: Sequence[Question], arguments: argparse.Namespace) -> st
 
 def _agreeing(questions: Sequence[Question], arguments: argparse.Namespace) -> str:
     """The command at hand, with all its limits, that agrees to all of it as well; for a shell."""
-    words = ["stitchcuda", "stitch", *(w for w in arguments.words if len(w) < 3 or not "--questions".startswith(w))]
+    words = ["stitchcuda", "stitch", *_as_asked(arguments.words)]
     for subject in dict.fromkeys(q.subject for q in questions):
         words += [f"--approve={subject}"] if subject.startswith("-") else ["--approve", subject]
     return " ".join(map(_word, words))
+
+
+def _as_asked(words: Sequence[str]) -> Iterator[str]:
+    """The words of a command without how its result is told, which is the affair of who called it."""
+    left = iter(words)
+    for word in left:
+        if word in _TELLING:
+            next(left, None)
+        elif word != "--questions" and not word.startswith(tuple(f"{option}=" for option in _TELLING)):
+            yield word
 
 
 def _word(text: str) -> str:

@@ -200,12 +200,12 @@ async def test_no_answer_is_a_no(endpoint: ScriptedEndpoint, program: Path, word
         await stitched(editor)
         message = await said(editor, RULES_ALONE)
         assert "nobody answered the question" in message
-        assert message.endswith(f"stitchcuda stitch {program} --proposer both --approve {endpoint.url}")
+        assert message.endswith(f"stitchcuda stitch {program} --proposer=both --approve {endpoint.url}")
         await until(lambda: editor.withdrawn == 1)
         del editor.client.protocol.fm.features[t.WINDOW_SHOW_MESSAGE_REQUEST]
         await stitched(editor)
         message = await said(editor, "this editor cannot ask you")
-        assert message.endswith(f"stitchcuda stitch {program} --proposer both --approve {endpoint.url}")
+        assert message.endswith(f"stitchcuda stitch {program} --proposer=both --approve {endpoint.url}")
     assert Approvals().all(program) == () and json.loads(words.read_text()) == ["stitch", str(program), *JSON]
 
 
