@@ -21,12 +21,12 @@ from typing import Any, Generic, TypeVar
 
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.program.ir import Problem
+from stitchcuda.server.interrupting import INTERRUPTS, interrupts_wait
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
 
 _GRACE_SECONDS = 1.0
-_INTERRUPTS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 @dataclass
@@ -60,7 +60,10 @@ class _Pool(Generic[Item, Out]):
     def _start(self) -> _Worker:
         ours, theirs = self._context.Pipe()
         process = self._context.Process(target=_work, args=(theirs, self._func), daemon=True)
-        with _interrupts_wait():
+        if sys.platform != "win32":
+            resource_tracker.ensure_running()  # it lets interrupts through when it starts
+        # It must be sent what it is to run, or it ends with a traceback of Python's own; it takes interrupts when it ignores a terminal's.
+        with interrupts_wait():
             process.start()
         theirs.close()
         return _Worker(process, ours)
@@ -143,7 +146,7 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
         os.setpgid(0, 0)  # so that its children can be killed with it
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _INTERRUPTS)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
     with rare_collections():
         while True:
             try:
@@ -158,21 +161,6 @@ def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
                 pipe.send(result)
             except OSError:
                 return  # the parent was killed meanwhile
-
-
-@contextlib.contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """While a worker is started: it must be sent what it is to run, or it ends with a traceback of Python's own. The worker
-    inherits that they wait, until it ignores a terminal's interrupt."""
-    if sys.platform == "win32":
-        yield
-        return
-    resource_tracker.ensure_running()  # it lets them through when it starts
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, _INTERRUPTS)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

@@ -192,11 +192,11 @@ def _of_file(patch: bytes, status: str, old: str, new: str) -> bytes:
 def _hunks(patch: bytes) -> Changes:
     lines: set[int] = set()
     gone: list[int] = []
-    hunks = list(_HUNK.finditer(patch))
-    ends = [*(following.start() for following in hunks[1:]), len(patch)][: len(hunks)]
-    for match, end in zip(hunks, ends, strict=True):
+    end = len(patch)
+    for match in reversed(list(_HUNK.finditer(patch))):
         start, put = int(match[1]), int(match[2] or 1)
         lines.update(range(start, start + put))
         if _MATTERS.search(patch, match.end(), end):
             gone.append(start if put == 0 else start - 1)
+        end = match.start()
     return Changes(False, frozenset(lines), tuple(sorted(gone)))

@@ -17,9 +17,9 @@ from stitchcuda.server.check_files import CheckFiles
 from stitchcuda.server.cli import autofix, baseline, inputs, programs
 from stitchcuda.server.cli.changed import ChangedSince
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
 from stitchcuda.server.cli.writing import replace_files
+from stitchcuda.server.interrupting import ended_like_interrupted
 from stitchcuda.server.report import github, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
 from stitchcuda.server.workers import map_in_processes, rare_collections

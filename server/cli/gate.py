@@ -20,9 +20,9 @@ from stitchcuda.gpu_validate.regression import THRESHOLD, Regression, regression
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.gpu_validate.watch import CannotWatch, Watched
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.cli.writing import replace_file
+from stitchcuda.server.interrupting import ended_like_interrupted
 
 _STEPS = watch.TRACED + 2
 

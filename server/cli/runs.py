@@ -30,9 +30,9 @@ from stitchcuda.gpu_validate.verdict_json import verdict_from_json
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli import applying
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import ProgressLines
 from stitchcuda.server.cli.stitch import Listening
+from stitchcuda.server.interrupting import ended_like_interrupted
 from stitchcuda.server.report import diff, stitched
 from stitchcuda.server.report.verdicts import verdict_text
 

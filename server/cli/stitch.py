@@ -22,7 +22,6 @@ from stitchcuda.agent.transform_names import IDS, NAMED
 from stitchcuda.analysis.contract.types import Contract
 from stitchcuda.server.cli import applying, inputs, model_options, own_errors
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.cli.request import (
     check_mentioned,
@@ -33,6 +32,7 @@ from stitchcuda.server.cli.request import (
     show_questions,
 )
 from stitchcuda.server.cli.writing import replace_files
+from stitchcuda.server.interrupting import ended_like_interrupted
 from stitchcuda.server.report import stitched
 
 _GATES = 8  # steps of one validation, about

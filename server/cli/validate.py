@@ -22,9 +22,9 @@ from stitchcuda.gpu_validate.verdict_json import verdict_to_json
 from stitchcuda.gpu_validate.version import Version
 from stitchcuda.server.cli import candidates, inputs
 from stitchcuda.server.cli.errors import CannotRun
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
 from stitchcuda.server.cli.progress_lines import MODES, ProgressLines
 from stitchcuda.server.cli.request import check_scope, check_seconds, contract_of, project_of, show_questions
+from stitchcuda.server.interrupting import ended_like_interrupted
 from stitchcuda.server.report.verdicts import verdict_text
 
 _STEPS = 24  # of a validation that runs to its end, about

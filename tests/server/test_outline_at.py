@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 from stitchcuda.analysis.index import Index
-from stitchcuda.analysis.syntax.text import Change, Position, at_before
+from stitchcuda.analysis.syntax.text import Change, Document, Position, at_before
 from stitchcuda.server.documents import Documents
 from stitchcuda.server.engine.analyses import Analyses
 from stitchcuda.server.engine.facts import FileFacts
@@ -147,13 +147,19 @@ def asked_by(documents: Documents) -> Analyses:
     return Analyses(documents, nobody, nobody, nobody, nobody)
 
 
+def analysed_once() -> tuple[Documents, Document, Analyses]:
+    """An open file whose first text was analysed."""
+    documents = Documents("utf-16")
+    document = documents.open(URI, "cuda", 0, TEXT)
+    analyses = asked_by(documents)
+    analyses._facts[document.path] = (document.revision, FileFacts(document.path))
+    return documents, document, analyses
+
+
 @pytest.mark.parametrize("edits", [[(100, "more\n")], [(0, "x"), (3000, "y" * 50)], []])
 def test_the_server_asks_about_the_place_in_the_text_that_was_analysed(edits: list[tuple[int, str]]) -> None:
     """Whatever was typed since, and the answer is carried back."""
-    documents = Documents("utf-16")
-    before = documents.open(URI, "cuda", 0, TEXT)
-    analyses = asked_by(documents)
-    analyses._facts[before.path] = (before.revision, FileFacts(before.path))
+    documents, before, analyses = analysed_once()
     asked: list[OutlineAt] = []
 
     async def answer(request: Callable[[int], OutlineAt]) -> OutlineAnswer:
@@ -172,10 +178,7 @@ def test_the_server_asks_about_the_place_in_the_text_that_was_analysed(edits: li
 
 
 def test_a_text_that_gave_way_on_the_way_is_asked_for_again() -> None:
-    documents = Documents("utf-16")
-    document = documents.open(URI, "cuda", 0, TEXT)
-    analyses = asked_by(documents)
-    analyses._facts[document.path] = (document.revision, FileFacts(document.path))
+    documents, document, analyses = analysed_once()
     asked: list[int] = []
 
     async def answer(request: Callable[[int], OutlineAt]) -> OutlineAnswer:

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from stitchcuda.server.cli.interrupting import ended_like_interrupted
+from stitchcuda.server.interrupting import ended_like_interrupted
 from stitchcuda.server.lifetime import is_alive
 
 
