@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,12 +30,24 @@ if TYPE_CHECKING:
     from stitchcuda.server.cli import graph_page
 
 _FORMS = {"text": to_text, "mermaid": to_mermaid, "dot": to_dot, "svg": to_svg}
+_ENDINGS = {
+    "json": (".json",),
+    "mermaid": (".mmd", ".mermaid"),
+    "dot": (".dot", ".gv"),
+    "svg": (".svg",),
+    "html": (".html", ".htm"),
+}
+_PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf", ".ps", ".eps")  # Graphviz draws them
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="*", metavar="PATH", help="files and directories of one program or several")
     parser.add_argument("--function", metavar="F", help="only what runs inside this function (its name, or qualified)")
-    parser.add_argument("--format", choices=("text", "json", "mermaid", "dot", "svg", "html"), default="text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "mermaid", "dot", "svg", "html"),
+        help="default: what the ending of FILE in -o says (.json, .mmd, .dot, .svg, .html), else text",
+    )
     parser.add_argument("-o", "--output", metavar="FILE", help="write it there instead of printing it")
     parser.add_argument(
         "--trace", metavar="FILE", help="a run of the program, from stitchcuda trace --format json (text and html)"
@@ -62,6 +75,7 @@ class _Read:
 
 def run(arguments: argparse.Namespace) -> int:
     """0: the graph was printed, 2: a path or the function could not be used, or stitchcuda itself failed on a part."""
+    arguments.format = arguments.format or _by_ending(arguments.output)
     _check(arguments)
     if arguments.run is not None:
         return _page_of_run(arguments)
@@ -85,6 +99,17 @@ def run(arguments: argparse.Namespace) -> int:
         _write(f"{text}\n{_measured(read, arguments)}" if arguments.trace is not None else text, arguments.output)
         _tell(read.problems)
     return 2 if read.unusable else 0
+
+
+def _by_ending(output: str | None) -> str:
+    """The format that a file's name asks for. Raises CannotRun for a picture that no format is."""
+    ending = os.path.splitext(output or "")[1].lower()
+    if ending in _PICTURES:
+        raise CannotRun(
+            f"{output}: no format is a {ending} file; -o FILE.svg and -o FILE.html are pictures, and Graphviz makes others: "
+            f"stitchcuda graph PATH --format dot | dot -T{ending[1:]} -o {output}"
+        )
+    return next((form for form, endings in _ENDINGS.items() if ending in endings), "text")
 
 
 def _check(arguments: argparse.Namespace) -> None:

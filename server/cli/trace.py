@@ -24,7 +24,11 @@ from stitchcuda.server.cli.writing import replace_file
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", choices=MODES[::-1], default="full", help="timing leaves out what costs time")
-    parser.add_argument("--format", choices=("text", "json", "perfetto"), default="text")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "perfetto"),
+        help="default: json when FILE of -o ends in .json, else text",
+    )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="write the trace there and print what the program prints"
     )
@@ -43,6 +47,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not command:
         raise CannotRun("no command; write it behind --, as in: stitchcuda trace -- ./program arguments")
     check_seconds(arguments.timeout)
+    form = arguments.format or ("json" if (arguments.output or "").lower().endswith(".json") else "text")
     if shutil.which(command[0]) is None:  # said before the tracer is built, which takes a while the first time
         raise CannotRun(f"{command[0]} could not be started: it is not there, or no program")
     try:
@@ -62,10 +67,10 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun(f"{command[0]} {ended.describe()}")
     if trace is None:
         raise CannotRun("the trace cannot be read: something else wrote to its file")
-    if arguments.format == "text":
+    if form == "text":
         text = to_text(trace)
     else:
-        value = to_json(trace) if arguments.format == "json" else to_perfetto(trace)
+        value = to_json(trace) if form == "json" else to_perfetto(trace)
         text = json.dumps(value, separators=(",", ":")) + "\n"
     if arguments.output:
         _pass_on(sys.stdout, ended.stdout)

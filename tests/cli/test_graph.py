@@ -75,6 +75,35 @@ def test_text(program: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert "- from device to host: `x` to `h` (line 13)" in out
 
 
+@pytest.mark.parametrize(
+    ("name", "begins"),
+    [
+        ("a.html", "<!DOCTYPE html>"),
+        ("a.SVG", "<svg "),
+        ("a.gv", "digraph "),
+        ("a.mmd", "flowchart "),
+        ("a.json", "{"),
+        ("a.txt", "main ("),
+        ("a", "main ("),
+    ],
+)
+def test_the_ending_of_the_file_says_the_format(program: str, tmp_path: Path, name: str, begins: str) -> None:
+    assert main(["graph", program, "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_text().startswith(begins)
+
+
+def test_what_is_said_goes_before_the_ending_of_the_file(program: str, tmp_path: Path) -> None:
+    assert main(["graph", program, "-o", str(tmp_path / "a.html"), "--format", "dot"]) == 0
+    assert (tmp_path / "a.html").read_text().startswith("digraph ")
+
+
+def test_a_picture_that_no_format_is(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["graph", program, "-o", str(tmp_path / "a.png")]) == 2
+    error = capsys.readouterr().err
+    assert "a.png" in error and "-o FILE.svg" in error and "dot -Tpng" in error
+    assert not (tmp_path / "a.png").exists()
+
+
 def test_a_path_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["graph", "no-such-file.cu"]) == 2
     shown = capsys.readouterr()

@@ -41,6 +41,13 @@ def test_a_file_takes_the_trace(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert err == f"{no_gpu()}stitchcuda: /bin/sh ended with 3\n"
 
 
+def test_a_file_that_ends_in_json_takes_the_trace_as_json(tmp_path: Path) -> None:
+    """`graph --trace` reads it."""
+    target = tmp_path / "trace.json"
+    assert main(["trace", "-o", str(target), "--", "/bin/true"]) == 0
+    assert from_json(json.loads(target.read_text())).context_end == 0
+
+
 def test_the_summary_says_that_no_cuda_was_used(capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["trace", "/bin/echo"]) == 0
     assert "no process of the program used CUDA" in capfd.readouterr().out
