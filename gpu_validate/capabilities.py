@@ -19,7 +19,7 @@ from stitchcuda.gpu_validate.toolchain import ASK_SECONDS, Nvcc, ask, find_cupti
 
 @dataclass(frozen=True, slots=True)
 class Capability:
-    """One part of the machine. `costs` says what is not available without it, whether or not it was found."""
+    """One part of the machine. `costs` says what it is needed for, whether or not it was found."""
 
     name: str
     found: bool
@@ -40,10 +40,10 @@ def probe(nvcc_setting: str = "") -> tuple[Capability, ...]:
         lambda: _package(
             "cupy",
             _CUPY_PACKAGES,
-            "comparing large buffers within a tolerance on the GPU: numpy or Python does it, slower or not at all",
+            "comparing large buffers within a tolerance on the GPU (without it numpy or Python does it, slower or not at all)",
         ),
-        lambda: _package("openai", ("openai",), "proposals from a language model; the built-in rules need none"),
-        lambda: _program("nvim", ("nvim",), "stitchcuda in Neovim, which takes 0.11 or newer", r"NVIM v(\S+)"),
+        lambda: _package("openai", ("openai",), "proposals from a language model (the rules need none)"),
+        lambda: _program("nvim", ("nvim",), "stitchcuda in Neovim (0.11 or newer)", r"NVIM v(\S+)"),
         lambda: _program("code", ("code", "codium", "code-server"), "stitchcuda in VS Code", r"(\d+\.\S+)"),
         lambda: _program("node", ("node",), "building the VS Code extension from source", r"v(\S+)"),
     )
@@ -65,14 +65,14 @@ _CUPY_PACKAGES = ("cupy-cuda13x", "cupy-cuda12x", "cupy")
 
 
 def _nvcc(nvcc: Nvcc | None, problem: str) -> Capability:
-    costs = "building candidates: proposals are checked by proof only, not compiled or run"
+    costs = "building versions (without it changes are proved, not compiled or run)"
     if nvcc is None:
         return Capability("nvcc", False, "", "", costs, problem)
     return Capability("nvcc", True, nvcc.version, f"{nvcc.path} ({nvcc.source})", costs, problem)
 
 
 def _gpu() -> Capability:
-    costs = "running and timing candidates: edits are offered as previews that were not run"
+    costs = "running and timing versions (without it changes stay previews)"
     answer = ask([sys.executable, "-P", "-m", "stitchcuda.gpu_validate.nvml"], ASK_SECONDS)
     try:
         data = json.loads(answer.text)
@@ -97,7 +97,7 @@ def _gpu_from_program(costs: str, problem: str) -> Capability:
 
 
 def _cupti(nvcc: Nvcc | None) -> Capability:
-    costs = "tracing real runs: the execution graph comes from the source alone"
+    costs = "tracing runs (without it the execution graph comes from the source alone)"
     cupti = find_cupti(nvcc.root if nvcc else None)
     if cupti is None:
         return Capability("cupti", False, "", "", costs)
@@ -105,7 +105,7 @@ def _cupti(nvcc: Nvcc | None) -> Capability:
 
 
 def _sanitizer(nvcc: Nvcc | None) -> Capability:
-    costs = "memory and race checks of candidates inside kernels"
+    costs = "looking for memory errors and races inside kernels while versions run"
     path = find_sanitizer(nvcc.root if nvcc else None)
     if path is None:
         return Capability("compute-sanitizer", False, "", "", costs)

@@ -18,7 +18,7 @@ from stitchcuda.agent.model.messages import Ask, Message, ModelError, Speaker, U
 from stitchcuda.agent.model.opening import configured
 from stitchcuda.gpu_validate.capabilities import Capability
 
-COSTS = "proposals from a language model; the built-in rules need none"
+COSTS = "proposals from a language model (the rules need none)"
 SECONDS = 20.0  # for each question
 _SCHEMA = {
     "type": "object",

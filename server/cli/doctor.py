@@ -61,7 +61,7 @@ def _lines(capability: Capability) -> list[str]:
     if capability.found:
         lines = [f"found    {name} {'  '.join(part for part in (capability.version, capability.where) if part)}"]
     else:
-        lines = [f"missing  {name} not available: {capability.costs}"]
+        lines = [f"missing  {name} needed for {capability.costs}"]
     if capability.problem:
         lines.append(f"{'':<28}{capability.problem}")
     return lines

@@ -69,7 +69,7 @@ def test_a22_doctor_tells_what_each_missing_part_costs(nothing: Path, capsys: py
     said = capsys.readouterr().out
     missing = [line for line in said.splitlines() if line.startswith("missing")]
     assert [line for line in missing if line.split()[1] == "endpoint"]
-    assert all(line.partition("not available: ")[2] for line in missing)
+    assert all(line.partition(" needed for ")[2] for line in missing)
     assert "need none of these" in " ".join(said.split())
 
 
