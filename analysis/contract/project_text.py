@@ -71,9 +71,19 @@ def _section(name: str, content: Mapping[str, Any], problems: list[ProjectProble
             continue
         try:
             values[key] = reader(value)
+        except _WrongEntry as error:
+            problems.append(ProjectProblem(f"{name}.{key}", f"expected {error}, found {_shown(error.found)}"))
         except ValueError as error:
             problems.append(ProjectProblem(f"{name}.{key}", f"expected {error}, found {_shown(value)}"))
     return kind(**values)
+
+
+class _WrongEntry(ValueError):
+    """One entry of a table is wrong; says what was expected there. `found` is its value."""
+
+    def __init__(self, expected: str, found: object) -> None:
+        super().__init__(expected)
+        self.found = found
 
 
 def _shown(value: object) -> str:
@@ -146,8 +156,11 @@ def _seeds(value: object) -> tuple[int, ...]:
 
 
 def _environment(value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(isinstance(v, str) for v in value.values()):
-        raise ValueError("a table of texts by variable")
+    if not isinstance(value, Mapping):
+        raise ValueError("a table of texts by variable")  # noqa: TRY004
+    for variable, text in value.items():
+        if not isinstance(text, str):
+            raise _WrongEntry(f"text for {variable}", text)
     return dict(value)
 
 
@@ -161,8 +174,11 @@ def _expressions(value: object) -> tuple[str, ...]:
 
 
 def _severities(value: object) -> dict[str, str]:
-    if not isinstance(value, Mapping) or not all(v in SEVERITIES for v in value.values()):
-        raise ValueError(f"a table from code to one of {', '.join(SEVERITIES)}")
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a table from code to one of {', '.join(SEVERITIES)}")  # noqa: TRY004
+    for code, severity in value.items():
+        if severity not in SEVERITIES:
+            raise _WrongEntry(f"one of {', '.join(SEVERITIES)} for {code}", severity)
     return dict(value)
 
 

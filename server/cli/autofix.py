@@ -16,11 +16,12 @@ _SERIOUS = (Group.CORRECTNESS, Group.DEVICE)
 
 @dataclass(frozen=True)
 class Fixed:
-    """`texts`: the files that changed. `rows`: what is left."""
+    """`texts`: the files that changed. `rows`: what is left. `done`: what was fixed and how, each with its place in the text as it
+    was then."""
 
     texts: dict[str, bytes]
     rows: tuple[Row, ...]
-    count: int
+    done: tuple[tuple[Row, FixRow], ...]
 
 
 def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], writable: Callable[[str], bool]) -> Fixed:
@@ -30,7 +31,7 @@ def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], wr
     current = dict(texts)
     known = rows(index.analyse())
     refused: set[str] = set()
-    count = 0
+    done: list[tuple[Row, FixRow]] = []
     for _ in range(_LIMIT):
         choice = _next(known, wanted, refused)
         if choice is None:
@@ -49,13 +50,13 @@ def fix(index: Index, texts: dict[str, bytes], wanted: Callable[[Row], bool], wr
             current.update(after)
             changed.update(after)
             known = found
-            count += 1
+            done.append(choice)
             refused.discard(row.fingerprint)  # the next one that looks the same takes its name
         else:
             for path in after:
                 index.put(path, current[path])
     index.analyse()
-    return Fixed(changed, known, count)
+    return Fixed(changed, known, tuple(done))
 
 
 def apply(texts: dict[str, bytes], edits: Sequence[EditRow]) -> dict[str, bytes] | None:

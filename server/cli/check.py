@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> int:
     usable = not (found.unusable or plan.unusable or any(p.internal for p in outcome.problems))
     _print(Report(shown, told, old), arguments.format, usable)
     if arguments.fix:
-        print(f"fixed {outcome.fixed} findings in {len(outcome.changed)} files", file=sys.stderr)
+        _tell_fixes(outcome)
     if not usable:
         return 2
     if arguments.update_baseline:
@@ -118,7 +118,7 @@ class _Fixing:
 class _Outcome:
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...]
-    fixed: int = 0
+    fixed: tuple[str, ...] = ()  # a line each
     changed: frozenset[str] = frozenset()
 
 
@@ -138,7 +138,8 @@ def _check_program(group: programs.Group, fixing: _Fixing | None) -> _Outcome:
         return _Outcome(found, analysis.problems)
     result = autofix.fix(index, texts, fixing.wanted(found), fixing.writable.__contains__)
     _write(texts, result.texts)
-    return _Outcome(result.rows, analysis.problems, result.count, frozenset(result.texts))
+    told = (f"{row.place.path}:{row.place.line}: fixed {row.code}: {change.title}" for row, change in result.done)
+    return _Outcome(result.rows, analysis.problems, tuple(told), frozenset(result.texts))
 
 
 def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
@@ -149,14 +150,14 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
     seen: dict[tuple[object, ...], Row] = {}
     problems: list[Problem] = []
     changed: set[str] = set()
-    count = 0
+    fixed: list[str] = []
     for outcome in _outcomes(plan, fixing):
         if isinstance(outcome, Problem):
             problems.append(outcome)
             continue
         problems += outcome.problems
         changed |= outcome.changed
-        count += outcome.fixed
+        fixed += outcome.fixed
         for row in outcome.rows:
             seen.setdefault((row.code, row.place, row.message), row)
             reports[row.code, row.place, row.message] += 1
@@ -164,7 +165,7 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
         if row.code in _EVERY_PROGRAM and reports[key] < holders[row.place.path]:
             del seen[key]
     ordered = sorted(seen.values(), key=lambda r: (r.place.path, r.place.line, r.place.column, r.code, r.message))
-    return _Outcome(numbered(ordered), tuple(problems), count, frozenset(changed))
+    return _Outcome(numbered(ordered), tuple(problems), tuple(fixed), frozenset(changed))
 
 
 def _outcomes(plan: programs.Plan, fixing: _Fixing | None) -> Iterator[_Outcome | Problem]:
@@ -204,6 +205,15 @@ def _print(report: Report, form: str, usable: bool) -> None:
         for problem in report.problems:
             line = f":{problem.line}" if problem.line > 0 else ""
             print(f"{problem.path}{line}: note: {problem.what}: {problem.consequence}", file=sys.stderr)
+
+
+def _tell_fixes(outcome: _Outcome) -> None:
+    """Also those of findings that a fix brought about, such as a wait that it made needless."""
+    for line in outcome.fixed:
+        print(line, file=sys.stderr)
+    fixed, changed = len(outcome.fixed), len(outcome.changed)
+    findings, files = "finding" if fixed == 1 else "findings", "file" if changed == 1 else "files"
+    print(f"fixed {fixed} {findings} in {changed} {files}", file=sys.stderr)
 
 
 def _colour() -> bool:

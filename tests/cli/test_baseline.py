@@ -120,5 +120,5 @@ def test_fixes_leave_what_is_known_alone(check: Run) -> None:
     known(check, RACE)
     assert check("a.cu", "--baseline", "known.json", "--fix")[2] == "fixed 0 findings in 0 files\n"
     put("b.cu")
-    assert check(".", "--baseline", "known.json", "--fix")[2] == "fixed 1 findings in 1 files\n"
+    assert check(".", "--baseline", "known.json", "--fix")[2].endswith("\nfixed 1 finding in 1 file\n")
     assert Path("a.cu").read_text() == RACE

@@ -329,7 +329,7 @@ def test_fixes_only_what_changed(check: Run) -> None:
     commit()
     put("new.cu", RACE)
     code, left, err = check(".", "--changed-since", "HEAD", "--fix")
-    assert (code, left) == (0, []) and err.startswith("fixed 1 findings in 1 files")
+    assert (code, left) == (0, []) and err.endswith("\nfixed 1 finding in 1 file\n")
     assert Path("old.cu").read_text() == RACE and "cudaStreamWaitEvent" in Path("new.cu").read_text()
 
 

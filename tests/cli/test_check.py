@@ -182,7 +182,11 @@ def test_fix(check: Run) -> None:
     file = put("a.cu")
     file.chmod(0o640)
     code, out, err = check("a.cu", "--fix")
-    assert (code, out, err) == (0, "", "fixed 1 findings in 1 files\n")
+    assert (code, out) == (0, "")
+    assert err == (
+        "a.cu:12: fixed stream-race-raw: Make stream `b` wait for `produce` with an event (host does not wait)\n"
+        "fixed 1 finding in 1 file\n"
+    )
     text = file.read_text()
     assert "cudaEventRecord(x_ready, a);" in text and "cudaStreamWaitEvent(b, x_ready, 0);" in text
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
@@ -260,6 +264,18 @@ def test_bad_input(check: Run, name: str, content: str | bytes | None, code: int
     assert message in err and len(err.splitlines()) == 1
     document = json.loads(check(name, "--format", "json")[1])
     assert document["findings"] == [] and len(document["problems"]) == 1
+
+
+def test_a_file_whose_program_uses_cuda_is_checked_though_it_names_none(check: Run) -> None:
+    """Its findings are reported, so it is not said that there is nothing to check."""
+    put(
+        "wrap.h",
+        "#include <cuda_runtime.h>\ninline void make(float** x) { cudaMalloc(x, 64); }\ninline void drop(float* x) { cudaFree(x); }\n",
+    )
+    put("engine.h", '#include "wrap.h"\n')
+    put("main.cpp", '#include "engine.h"\nint main(int, char**) { float* x; make(&x); drop(x); drop(x); }\n')
+    code, out, err = check("main.cpp")
+    assert (code, err) == (1, "") and "double-free" in out
 
 
 def test_half_typed_file_is_checked_as_far_as_it_goes(check: Run) -> None:

@@ -53,6 +53,8 @@ def test_every_section_is_read() -> None:
         ("[run]\ntimeuot = 3", "run.timeuot: unknown; the keys are command, directory, timeout, env, sizes, seeds"),
         ("[runs]\nx = 1", "runs: unknown; the sections are build, run, observe, contract, llm, check"),
         ("run = 3", "run: expected a table, found 3"),
+        ("[run]\nenv = { A = '1', N = 4 }", "run.env: expected text for N, found 4"),
+        ("[run]\nenv = 4", "run.env: expected a table of texts by variable, found 4"),
         ("[run]\ndirectory = '/etc'", "run.directory: expected a folder inside the program, found '/etc'"),
         (
             "[build]\ndirectory = 'a/../../b'",

@@ -228,6 +228,6 @@ def test_a_repair_is_kept_although_a_later_wait_becomes_needless() -> None:
     index = Index(strict=True)
     index.put("a.cu", text)
     done = fix(index, {"a.cu": text}, lambda row: row.code == "host-read-before-sync", lambda path: True)
-    assert done.count == 1
+    assert len(done.done) == 1
     shown = [r.code for r in done.rows if r.confidence != "possible" and BY_CODE[r.code].default]
     assert shown == ["redundant-sync"]
