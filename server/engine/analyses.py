@@ -90,6 +90,9 @@ class Analyses:
         self._workspace = Workspace((), True)
         self._sent: dict[str, tuple[int, int]] = {}  # path -> revision and size of what the process has
         self._facts: dict[str, tuple[int, FileFacts]] = {}
+        self._earlier: set[str] = (
+            set()
+        )  # files whose facts are from a process that ended: this one knows nothing of them
         self._partly: dict[str, tuple[int, FileFacts]] = {}  # what is known for good of texts that are being analysed
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._on_disk: (
@@ -186,6 +189,7 @@ class Analyses:
             await self._wake()
             return
         await asyncio.sleep(min(0.05 * self._restarts, 2.0))
+        self._earlier = set(self._facts)
         self.start()
         for path in {*lost, *self._running}:  # the latter were asked while there was nobody to answer
             document = self._documents.at(path)
@@ -230,6 +234,7 @@ class Analyses:
             timer.cancel()
         for known in (self._sent, self._facts, self._partly, self._outlines, self._failures, self._running):
             known.pop(path, None)
+        self._earlier.discard(path)
 
     def _due(self, path: str) -> None:
         self._timers.pop(path, None)
@@ -334,6 +339,7 @@ class Analyses:
             if document is None or self._documents.since(document.uri, revision) is None:
                 continue  # closed meanwhile, or closed and opened again
             self._facts[path] = (revision, facts)
+            self._earlier.discard(path)
             self._partly.pop(path, None)
             self._log_problems(facts)
             self._failures.pop(path, None)
@@ -407,11 +413,13 @@ class Analyses:
         asked = -1
         while (document := self._documents.get(uri)) is not None:
             path = document.path
-            revision = self._facts[path][0] if path in self._facts else document.revision
+            known = path in self._facts and path not in self._earlier
+            revision = self._facts[path][0] if known else document.revision
             edits = self._documents.since(uri, revision)
             if revision == asked or edits is None or not self._documents.is_of_its_file(document):
                 return None
-            if path not in self._facts and path in self._timers:
+            lost = path in self._earlier and path not in self._running and not self._failed(document)
+            if not known and (path in self._timers or lost):
                 self.request(path, 0)
             facts = await self._outline_around(path, revision, at_before(position(document), edits))
             if facts is not None:

@@ -155,7 +155,10 @@ class AnalysisProcess:
         if known is None:
             known = programs.Program(path)
             if self._reads_programs(path):
-                known = programs.of(path, self._roots, self._open_text, looked)
+                try:
+                    known = programs.of(path, self._roots, self._open_text, looked)
+                except Exception as error:  # noqa: BLE001 - asked with each request: it would end every process that is started
+                    print(f"the program of a file was not found: {where(error)}", file=sys.stderr)
             self._keys[path] = known
         return known
 

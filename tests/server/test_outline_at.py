@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import cast
 
 import pytest
@@ -23,6 +25,7 @@ from stitchcuda.server.engine.messages import (
     OutlineAnswer,
     OutlineAt,
     Reply,
+    Request,
     Result,
     Texts,
 )
@@ -192,6 +195,41 @@ def test_a_text_that_gave_way_on_the_way_is_asked_for_again() -> None:
     analyses._answer = answer  # type: ignore[assignment, method-assign]
     assert asyncio.run(analyses.outline_at(URI, lambda document: 5)) is None
     assert asked == [document.revision, document.revision + 1], "once more, and not for ever"
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_a_process_that_was_started_again_analyses_the_file_first(
+    monkeypatch: pytest.MonkeyPatch, edited: bool
+) -> None:
+    """It knows nothing of the text whose facts the one before it told."""
+    documents, document, analyses = analysed_once()
+    monkeypatch.setattr(analyses, "start", lambda: None)
+    ended = cast(subprocess.Popen[bytes], SimpleNamespace(wait=lambda: -9))
+    asyncio.run(analyses._restart(ended))
+    if edited:
+        documents.change(URI, 1, [Change(None, None, "// more\n" + TEXT)])
+    now = documents.get(URI)
+    assert now is not None
+    sent: list[Request] = []
+    monkeypatch.setattr(analyses, "_send", sent.append)
+
+    async def answer(request: Callable[[int], OutlineAt]) -> OutlineAnswer:
+        assert Check(document.path) in sent
+        assert request(1).revision == now.revision
+        return OutlineAnswer(1, FileFacts(document.path))
+
+    analyses._answer = answer  # type: ignore[assignment, method-assign]
+    assert asyncio.run(analyses.outline_at(URI, lambda document: 5)) == (now.revision, FileFacts(document.path))
+    facts = {document.path: FileFacts(document.path)}
+    analyses._take(Result(document.path, {document.path: now.revision}, facts, True, 0.0))
+    sent.clear()
+
+    async def known(request: Callable[[int], OutlineAt]) -> OutlineAnswer:
+        return OutlineAnswer(1, FileFacts(document.path))
+
+    analyses._answer = known  # type: ignore[assignment, method-assign]
+    assert asyncio.run(analyses.outline_at(URI, lambda document: 5)) is not None
+    assert sent == [], "what it analysed itself it is only asked about"
 
 
 def test_places_before_edits() -> None:

@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 from stitchcuda.analysis.index import Index
 from stitchcuda.server.engine import process as process_module
-from stitchcuda.server.engine.messages import Check, OpenText, Partly, Reply, Request, Result, Texts, Workspace
+from stitchcuda.server.engine.messages import (
+    Check,
+    DiskChanged,
+    OpenText,
+    Partly,
+    Reply,
+    Request,
+    Result,
+    Texts,
+    Workspace,
+)
 from stitchcuda.server.engine.process import AnalysisProcess
 
 UNUSED = "unused-suppression"
@@ -84,3 +94,32 @@ def test_comments_are_told_when_the_whole_program_was_analysed(tmp_path: Path, m
     *partly, end = check("// more\n" + OPEN, 2)
     assert partly and all(isinstance(reply, Partly) for reply in partly)
     assert all(UNUSED in codes(reply, path) for reply in (*partly, end)), "now it stays"
+
+
+def test_a_folder_that_no_program_is_made_of_costs_the_process_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A file there is analysed alone, in each request that asks which program it is part of, and so are those of other folders."""
+    wrong, fine = tmp_path / "wrong" / "a.cu", tmp_path / "fine" / "a.cu"
+    of = process_module.programs.of
+
+    def failing(path: str, *arguments: Any) -> Any:
+        if path == str(wrong):
+            raise RuntimeError("secret")
+        return of(path, *arguments)
+
+    monkeypatch.setattr(process_module.programs, "of", failing)
+    sent: list[Reply] = []
+    process = AnalysisProcess(NothingWaits(), sent.append, lambda: Index(strict=True))  # type: ignore[arg-type]
+    process.handle(Workspace((str(tmp_path),), True))
+    process.handle(Texts({str(path): OpenText(1, "cuda-cpp", OPEN.encode()) for path in (wrong, fine)}))
+    for path in (wrong, fine):
+        path.parent.mkdir()
+        path.write_text(OPEN)
+        process.handle(Check(str(path)))
+    process.handle(DiskChanged(()))
+    process.handle(Check(str(fine)))
+    done = [reply for reply in sent if isinstance(reply, Result)]
+    assert [reply.path for reply in done] == [str(wrong), str(fine), str(fine)]
+    said = capfd.readouterr().err
+    assert "RuntimeError at test_part_of_a_program.py" in said and "secret" not in said
