@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from stitchcuda.analysis.index import Index
+from stitchcuda.server import program as programs
 from stitchcuda.server.engine import process as process_module
 from stitchcuda.server.engine.messages import (
     Check,
@@ -101,14 +102,14 @@ def test_a_folder_that_no_program_is_made_of_costs_the_process_nothing(
 ) -> None:
     """A file there is analysed alone, in each request that asks which program it is part of, and so are those of other folders."""
     wrong, fine = tmp_path / "wrong" / "a.cu", tmp_path / "fine" / "a.cu"
-    of = process_module.programs.of
+    of = programs.of
 
     def failing(path: str, *arguments: Any) -> Any:
         if path == str(wrong):
             raise RuntimeError("secret")
         return of(path, *arguments)
 
-    monkeypatch.setattr(process_module.programs, "of", failing)
+    monkeypatch.setattr(programs, "of", failing)
     sent: list[Reply] = []
     process = AnalysisProcess(NothingWaits(), sent.append, lambda: Index(strict=True))  # type: ignore[arg-type]
     process.handle(Workspace((str(tmp_path),), True))
