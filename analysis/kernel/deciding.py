@@ -165,7 +165,7 @@ class Deciding(BlockState, ABC):
         self.guards.extend(decision.when_true)
         # what no side can take is a path that the walk assumed too much on: its lanes go on
         not_first, not_second = self.excluded(decision.when_true, added), self.excluded(decision.when_false, added)
-        self.active = yes & ~(unknown & not_first & ~not_second)
+        self.active = entered_first = yes & ~(unknown & not_first & ~not_second)
         then()
         first = self.active
         stayed = [g for g in self.guards[added + len(decision.when_true) :] if g.leaves]
@@ -178,7 +178,7 @@ class Deciding(BlockState, ABC):
         second_log: dict[Cell, Value] = {}
         self._log = second_log
         self.guards.extend(decision.when_false)
-        self.active = no & ~(unknown & not_second & ~not_first)
+        self.active = entered_second = no & ~(unknown & not_second & ~not_first)
         otherwise()
         second = self.active
         stayed += [g for g in self.guards[added + len(decision.when_false) :] if g.leaves]
@@ -198,13 +198,15 @@ class Deciding(BlockState, ABC):
         if first and not second:
             for cell, value in after_first.items():
                 cell.value = value
-            how = self._how(before, all_second)
-            self.guards.extend(replace(g, leaves=how) for g in decision.when_true)
+            if entered_second:  # nobody left on a side that nobody takes
+                how = self._how(before, all_second)
+                self.guards.extend(replace(g, leaves=how) for g in decision.when_true)
             self.active = first
             return
         if second and not first:
-            how = self._how(before, all_first)
-            self.guards.extend(replace(g, leaves=how) for g in decision.when_false)
+            if entered_first:
+                how = self._how(before, all_first)
+                self.guards.extend(replace(g, leaves=how) for g in decision.when_false)
             self.active = second
             return
         guard = max(decision.when_true, key=lambda g: list(Uniformity).index(g.uniformity), default=None)
