@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from stitchcuda.analysis.findings import edits
@@ -22,6 +22,7 @@ from stitchcuda.analysis.program.effects import kernel_effects
 from stitchcuda.analysis.program.ir import (
     HOST_WAITS,
     RELEASES,
+    AddressOf,
     Api,
     ApiKind,
     Binary,
@@ -294,9 +295,10 @@ def region_is_plain(given: RuleInput, start: Op, end: Op, work: Iterable[Op]) ->
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """How device work was told its memory: `pointers` as arguments, `symbols` by name in the kernels."""
+    """How device work was told its memory: `pointers` as arguments, each with the least number of elements and targets
+    that the host looked up on the way (1 for `levels[k]`), `symbols` by name in the kernels."""
 
-    pointers: frozenset[str]
+    pointers: Mapping[str, int]
     symbols: frozenset[str]
 
 
@@ -309,18 +311,28 @@ def span_is_plain(program: Program, function: Function, span: Span, names: Names
 
 
 def names_given(given: RuleInput, work: Iterable[Op]) -> Names:
-    pointers: set[str] = set()
+    pointers: dict[str, int] = {}
     symbols: set[str] = set()
     for op in work:
         body = edits.body_of(given, op.function)
         call = edits.call_at(body, op.site.span) if body is not None else None
         parts = call.args if isinstance(call, Launch) else [e for _, e in call.roles] if call is not None else []
-        for node in (n for part in parts for n in walk(part)):
-            if isinstance(node, (Name, Member)):
-                pointers.add(last_name(node.name))
+        for name, depth in (found for part in parts for found in _looked_up(part, 0)):
+            pointers[name] = min(depth, pointers.get(name, depth))
         for uid in given.program.by_name.get(last_name(op.kernel), ()) if op.kernel else ():
             symbols.update(symbol for symbol, _ in kernel_effects(given.program, uid).symbols)
-    return Names(frozenset(pointers), frozenset(symbols))
+    return Names(pointers, frozenset(symbols))
+
+
+def _looked_up(node: Stmt | Expr, depth: int) -> Iterator[tuple[str, int]]:
+    """The names in an argument, each with the number of elements and targets looked up behind it."""
+    if isinstance(node, (Name, Member)):
+        yield last_name(node.name), depth
+    inner = (
+        depth + 1 if isinstance(node, (Index, Deref)) else max(depth - 1, 0) if isinstance(node, AddressOf) else depth
+    )
+    for child in children(node):
+        yield from _looked_up(child, 0 if isinstance(node, Index) and child is node.index else inner)
 
 
 def _host_nodes(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
@@ -329,15 +341,18 @@ def _host_nodes(node: Stmt | Expr, span: Span) -> Iterator[Stmt | Expr]:
 
 
 def _uses(node: Stmt | Expr, names: Names) -> bool:
-    """`p[i]` or `*p` of a pointer that the work was given, or a variable that its kernels name."""
+    """`p[i]` or `*p` of a pointer that the work was given, or a variable that its kernels name. Of `levels[k]`, which was
+    given, `levels[j]` is only another pointer."""
     if isinstance(node, Name):
         return last_name(node.name) in names.symbols
     if not isinstance(node, (Index, Deref)):
         return False
     inner: Expr = node
+    depth = 0
     while isinstance(inner, (Index, Deref, Cast, Binary)):
+        depth += isinstance(inner, (Index, Deref))
         inner = inner.base if isinstance(inner, Index) else inner.left if isinstance(inner, Binary) else inner.operand
-    return isinstance(inner, (Name, Member)) and last_name(inner.name) in names.pointers
+    return isinstance(inner, (Name, Member)) and depth > names.pointers.get(last_name(inner.name), depth)
 
 
 def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:

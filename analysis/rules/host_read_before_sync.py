@@ -42,7 +42,7 @@ from collections.abc import Iterator
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Rule, RuleInput, Severity
 from stitchcuda.analysis.findings.fixes import wait_on_host
-from stitchcuda.analysis.findings.polling import polls, shares, watches
+from stitchcuda.analysis.findings.polling import polls, shares, steers, watches
 from stitchcuda.analysis.findings.race import DEVICE_WORK, Race, race_finding, races, read_after_write, weaker
 from stitchcuda.analysis.order.timeline import Memory, Mode
 from stitchcuda.analysis.program.ir import ApiKind
@@ -56,7 +56,9 @@ _ASYNCHRONOUS_MEMORY = (Memory.PINNED, Memory.MAPPED, Memory.MANAGED, Memory.DEV
 def check(given: RuleInput) -> Iterator[Finding]:
     for race in races(given.program, given.timeline, DEVICE_WORK, _HOST_READ, read_after_write):
         named_only = race.buffer.memory is Memory.SYMBOL  # host code can name a device variable, but not read it
-        if not named_only and not polls(given.program, race.later):
+        if named_only:
+            continue
+        if not polls(given.program, race.later) or steers(given, race.earlier, race.later):
             yield _finding(given, race, published=_published(given, race))
 
 
