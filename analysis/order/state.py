@@ -170,7 +170,11 @@ class State:
         absorbing = t.op == "or"
         if absorbing in answers:
             return absorbing
-        return self.facts.get(str(t)) if None in answers else not absorbing
+        if None not in answers:
+            return not absorbing
+        key, straight = _clause(t)
+        known = self.facts.get(key)
+        return known if known is None or straight else not known
 
     def _from_bounds(self, low: Poly, exact: bool) -> bool | None:
         """Whether `low >= 0` (or `low == 0`) follows from one known bound."""
@@ -208,9 +212,33 @@ class State:
                 for part in parts:
                     self.assume(part, outcome)
             case Truth():  # one of the parts decides it, which one is open
-                self.facts[str(value)] = outcome
+                name, straight = _clause(value)
+                self.facts[name] = outcome if straight else not outcome
             case Unknown(key=key):
                 self.facts[key] = outcome
+
+
+def _clause(t: Truth) -> tuple[str, bool]:
+    """The name of a combination as the "or" of its parts, in whatever order and way it is written; False with it when it is
+    that one's contrary: `!a && !b` is not `a || b`."""
+    straight = t.op == "or"
+    parts: set[str] = set()
+    waiting = list(t.parts)
+    while waiting:
+        part = waiting.pop()
+        if part.op == t.op:
+            waiting.extend(part.parts)
+            continue
+        positive = straight
+        while part.op == "not":
+            part, positive = part.parts[0], not positive
+        if part.op == "atom":
+            name = part.key
+        else:
+            name, same = _clause(part)
+            positive = positive == same
+        parts.add(name if positive else f"!{name}")
+    return f"({' || '.join(sorted(parts))})", straight
 
 
 def is_handle(value: Value | None) -> bool:

@@ -141,6 +141,28 @@ def codes_in(body: str) -> set[str]:
     return {f.code for f in findings_in(body) if f.confidence is not Confidence.POSSIBLE}
 
 
+@pytest.mark.parametrize(
+    ("first", "last", "codes"),
+    [
+        ("one || two", "!one && !two", set()),
+        ("one || two", "!(two || one)", set()),
+        ("two || one", "!one && !two && !one", set()),
+        ("!(!two && !one)", "!(one || two)", set()),
+        ("one || two && n", "!one && !(n && two)", set()),
+        ("one || two", "!one || !two", {"use-after-free"}),
+        ("one && two", "!one && !two", set()),
+        ("one && two", "!one || two", {"use-after-free"}),
+        ("one || two && n", "!one || !(n || two)", {"use-after-free"}),
+    ],
+)
+def test_a_choice_of_conditions_is_the_same_however_it_is_written(first: str, last: str, codes: set[str]) -> None:
+    """`h` is what `cudaFree` releases where the first holds; the last one asks whether it is memory of its own."""
+    body = f"""bool one = other(), two = other(); float *d, *h; cudaMallocManaged(&d, 64);
+      if ({first}) h = d; else h = (float*)malloc(64);
+      k<<<1, 1>>>(d, 1); cudaDeviceSynchronize(); cudaFree(d); if ({last}) free(h);"""
+    assert codes_in(body) - {"leak"} == codes
+
+
 def test_the_host_itself_uses_what_was_released() -> None:
     (found,) = findings_in("float* h; cudaMallocHost(&h, 4); cudaFreeHost(h); h[0] = 1;")
     assert found.message == "the host uses `h`, which was released by `cudaFreeHost`"
