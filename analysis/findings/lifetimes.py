@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Related, RuleInput
 from stitchcuda.analysis.findings.race import exclusive
-from stitchcuda.analysis.order.timeline import Certainty, Condition, Released, Stale, Timeline
-from stitchcuda.analysis.program.ir import RELEASES
+from stitchcuda.analysis.order.machine import same_stream
+from stitchcuda.analysis.order.timeline import Certainty, Condition, Op, Released, Stale, StreamKind, Timeline
+from stitchcuda.analysis.program.ir import HOST_WAITS, RELEASES, ApiKind
 
 KINDS = {"memory": "the memory", "stream": "stream", "event": "event", "graph": "the graph", "exec": "the graph"}
 
@@ -92,6 +93,32 @@ def released_since(line: Timeline, users: int, before: int) -> int:
         if op.kind in RELEASES and op.stream is None and before >> op.id & 1:
             found |= users & line.earlier[op.id]
     return found
+
+
+def perhaps_waited(line: Timeline, op: Op, before: int) -> bool:
+    """One of the ops `before` waits behind `op`, and it is not known where its stream or that of `op` comes from: they may be
+    one, as in `cudaStreamSynchronize(current_stream())`."""
+    for wait in line.ops:
+        if wait.kind not in HOST_WAITS or not before >> wait.id & 1 or not line.earlier[wait.id] >> op.id & 1:
+            continue
+        if wait.event is None:
+            if _perhaps_one(line, op, wait):
+                return True
+        elif line.events[wait.event].site is None or any(
+            record.kind is ApiKind.EVENT_RECORD and record.event == wait.event and _perhaps_one(line, op, record)
+            for record in line.ops
+            if line.earlier[record.id] >> op.id & 1
+        ):
+            return True
+    return False
+
+
+def _perhaps_one(line: Timeline, op: Op, other: Op) -> bool:
+    """The streams of two ops may be one since one of them is not known."""
+    if op.stream is None or other.stream is None:
+        return False
+    streams = line.streams[op.stream], line.streams[other.stream]
+    return StreamKind.UNKNOWN in (streams[0].kind, streams[1].kind) and same_stream(*streams) is None
 
 
 def thing(line: Timeline, stale: Stale) -> str:

@@ -51,7 +51,15 @@ from collections.abc import Iterator
 
 from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.finding import Confidence, Finding, Group, Related, Rule, RuleInput, Severity
-from stitchcuda.analysis.findings.lifetimes import ended, places, released_since, stale_uses, thing, under
+from stitchcuda.analysis.findings.lifetimes import (
+    ended,
+    perhaps_waited,
+    places,
+    released_since,
+    stale_uses,
+    thing,
+    under,
+)
 from stitchcuda.analysis.order.timeline import Ending, Memory, Op
 
 CODE = "use-after-free"
@@ -86,6 +94,8 @@ def _ending(given: RuleInput, ending: Ending) -> Iterator[Finding]:
             continue
         level = _level(op, ending, buffer.memory)
         if released_since(line, 1 << op.id, ending.before) and op.stream is not None:
+            level = Confidence.POSSIBLE
+        if perhaps_waited(line, op, ending.before):
             level = Confidence.POSSIBLE
         what = wording.memory(buffer)
         message = f"{wording.operation(op)}{wording.on_stream(line, op)} may still be using {what}, "

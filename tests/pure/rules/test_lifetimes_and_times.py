@@ -21,6 +21,7 @@ void bump(void* p) {}
 using Clock = std::chrono::steady_clock;
 double seconds(Clock::duration d) { return std::chrono::duration<double>(d).count(); }
 float* other();
+cudaStream_t current();
 void ask(bool& left);
 static bool upload(float* d, int n) { if (n > 9) { cudaFree(d); return false; } return true; }
 static float* make(size_t n) { float* p = nullptr; if (cudaMalloc(&p, n) != cudaSuccess) return nullptr; return p; }
@@ -63,6 +64,12 @@ FOUND = {
     "members of a record": (
         "leak", ("Pair c; if (cudaMalloc(&c.a, n) != cudaSuccess) return; if (cudaMalloc(&c.b, n) != cudaSuccess) return;"
         "cudaFree(c.a); cudaFree(c.b);")),
+    "a local and another stream than the one that is asked for": (
+        "use-after-free", ("float h[4]; cudaStream_t t; cudaStreamCreate(&t); cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, t);"
+        "cudaStreamSynchronize(s); cudaStreamDestroy(t);")),
+    "a local and a wait that comes first": (
+        "use-after-free", ("float h[4]; cudaStreamSynchronize(current());"
+        "cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, current());")),
     "helpers that allocate": (
         "leak", "float* a = make(n); if (!a) return; float* b = make(n); if (!b) return; cudaFree(a); cudaFree(b);"),
     "after loops in loops": (
@@ -97,6 +104,11 @@ CLEAN = {
     "for (auto p : v) cudaFree(p); for (auto& p : v) cudaMalloc(&p, 8); for (auto p : v) cudaFree(p);",
     "a local that is waited for": "float h[4]; cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, s);"
     "cudaStreamSynchronize(s);",
+    "a local that is waited for on a stream that is asked for": "float h[4];"
+    "cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, current()); cudaStreamSynchronize(current());",
+    "a local that an event of such a stream is waited for": "float h[4]; cudaEvent_t e; cudaEventCreate(&e);"
+    "cudaMemcpyAsync(x, h, 16, cudaMemcpyHostToDevice, current()); cudaEventRecord(e, current()); cudaEventSynchronize(e);"
+    "cudaEventDestroy(e);",
     "a vector that is given away": "auto v = std::make_unique<std::vector<float>>(n);"
     "cudaMemcpyAsync(x, v->data(), n, cudaMemcpyHostToDevice, s); cudaStreamSynchronize(s);",
     "a copy that waits": "float h; auto b = Clock::now(); k<<<1, 1>>>(x, 1); cudaMemcpy(&h, x, 4, cudaMemcpyDeviceToHost);"
