@@ -10,10 +10,11 @@ from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix,
 from stitchcuda.analysis.findings.kernel_wording import written
 from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.conditions import conditions_of
-from stitchcuda.analysis.kernel.conflicts import Conflict, conflicts
+from stitchcuda.analysis.kernel.conflicts import conflicts
 from stitchcuda.analysis.kernel.divergence import Why, divergences
 from stitchcuda.analysis.kernel.elections import emptiness
 from stitchcuda.analysis.kernel.lanes import Form, Monomial, lanes_of
+from stitchcuda.analysis.kernel.learnt import Conflict
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Mode, Uniformity
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces, with_barriers
 from stitchcuda.analysis.program.ir import Site, Span

@@ -6,16 +6,28 @@ orders them. `warp_only` tells that all witnesses found for two sites lie in one
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
-from operator import itemgetter
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from stitchcuda.analysis.kernel.arithmetic import LOADED
-from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints, Table
+from stitchcuda.analysis.kernel.contents import Contents, Done
+from stitchcuda.analysis.kernel.footprints import Cell, Footprint, Footprints
 from stitchcuda.analysis.kernel.lanes import WARP, Form, lanes_of
+from stitchcuda.analysis.kernel.learnt import (
+    Array,
+    Asked,
+    Best,
+    Conflict,
+    Later,
+    Learnt,
+    Stretch,
+    Watched,
+    asked_again,
+    closest,
+    merged,
+)
 from stitchcuda.analysis.kernel.model import (
     Access,
     Barrier,
@@ -29,144 +41,16 @@ from stitchcuda.analysis.kernel.model import (
     Uniformity,
 )
 from stitchcuda.analysis.program.ir import Site
-from stitchcuda.analysis.quick_init import quick_init
 
 _ASKED_AGAIN = 16  # cells after which it is asked again whether more is to be learnt
 SEPARATING = frozenset({BarrierKind.BLOCK, BarrierKind.NAMED, BarrierKind.GRID, BarrierKind.CLUSTER})
-
-
-@quick_init
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """`earlier` by lane `lanes[0]` and `later` by lane `lanes[1]`. `sure` is False when an access's place is not known
-    exactly (an index that is loaded), `barred` when a barrier stands between them under a condition of its own."""
-
-    earlier: Access
-    later: Access
-    lanes: tuple[int, int]
-    warp_only: bool
-    sure: bool = True
-    barred: bool = False
-    collective: bool = False  # a shuffle or vote of the warp, or a fence, stands between them
-
-
-@dataclass(slots=True)
-class _Seen:
-    """What was done to one cell: the last writes, and the last reads, by different lanes."""
-
-    writes: list[tuple[Access, int]] = field(default_factory=list)
-    reads: list[tuple[Access, int]] = field(default_factory=list)
-    writes_known: int = 0  # how much of the memory's log they tell of
-    reads_known: int = 0
-
-
-_PART = 1024  # cells
-_Done: TypeAlias = tuple[int, Access, Footprint]  # with its position in the log
-
-
-@dataclass(slots=True)
-class _Contents:
-    """What was done to one array since the last barrier. Most accesses are of cells that no other lane has touched: the
-    tables show that at once, and what was done to a cell is looked up only where lanes meet."""
-
-    log: list[tuple[Access, Footprint]] = field(default_factory=list)
-    written: Table = field(default_factory=Table)
-    updated: Table = field(default_factory=Table)  # by atomics
-    read: Table = field(default_factory=Table)
-    seen: dict[Cell, _Seen] = field(default_factory=dict)
-    sites: dict[Site, set[Mode]] = field(default_factory=dict)
-    parts: dict[int, list[int]] = field(default_factory=dict)  # where in the log each part of the array is touched
-    scattered: list[int] = field(default_factory=list)  # where in the log all parts may be
-
-    def shared(self, footprint: Footprint, mode: Mode) -> AbstractSet[Cell]:
-        """The cells of an access that other lanes have touched, in a way that asks for order."""
-        cells = self.written.crossing(footprint)
-        if mode is not Mode.ATOMIC:
-            cells = cells | self.updated.crossing(footprint)
-        if mode is not Mode.READ:
-            cells = cells | self.read.crossing(footprint)
-        return cells
-
-    def add(self, access: Access, footprint: Footprint) -> None:
-        position = len(self.log)
-        self.log.append((access, footprint))
-        if footprint.pattern.mask:
-            for part in range(footprint.first // _PART, (footprint.first + footprint.pattern.last) // _PART + 1):
-                self.parts.setdefault(part, []).append(position)
-        else:
-            self.scattered.append(position)
-        self.sites.setdefault(access.site, set()).add(access.mode)
-        table = self.updated if access.mode is Mode.ATOMIC else self.read if access.mode is Mode.READ else self.written
-        table.add(footprint)
-
-    def before(self, footprint: Footprint, cells: AbstractSet[Cell], *, reads: bool) -> list[_Done]:
-        """Of what was done, in order, that which may be kept of one of these cells of a footprint (`_keep`). Without `reads`
-        only what writes."""
-        own = footprint.pattern.mask
-        # cells that one, two and three later accesses touch: reads, and what writes
-        once, twice, thrice = [0, 0], [0, 0], [0, 0]
-        found = []
-        for position in self._near(footprint, cells):
-            access, other = self.log[position]
-            writes = access.mode is not Mode.READ
-            if not (reads or writes):
-                continue
-            mask = other.pattern.mask
-            if mask and own:
-                apart = other.first - footprint.first
-                mask = own & (mask << apart if apart >= 0 else mask >> -apart)
-                if not mask & ~thrice[writes]:
-                    continue
-                thrice[writes] |= twice[writes] & mask
-                twice[writes] |= once[writes] & mask
-                once[writes] |= mask
-            found.append((position, access, other))
-            if thrice[True] == own and own and (not reads or thrice[False] == own):
-                break
-        found.reverse()
-        return found
-
-    def _near(self, footprint: Footprint, cells: AbstractSet[Cell]) -> Sequence[int]:
-        """Positions in the log of what may have touched one of some cells, the last first."""
-        if not footprint.pattern.mask:
-            return range(len(self.log) - 1, -1, -1)
-        parts = {cell // _PART for cell in cells}
-        if len(parts) == 1 and not self.scattered:
-            return self.parts.get(parts.pop(), [])[::-1]
-        near = set(self.scattered).union(*[self.parts.get(part, ()) for part in parts])
-        return sorted(near, reverse=True)
-
-    def at(self, cell: Cell, before: Sequence[_Done], *, reads: bool) -> list[tuple[Access, int]]:
-        """What is kept of a cell: what wrote, and with `reads` what read. `before` is what `before` gives for it."""
-        seen = self.seen.get(cell)
-        if seen is None:
-            seen = self.seen[cell] = _Seen()
-        first = min(seen.writes_known, seen.reads_known) if reads else seen.writes_known
-        for position, access, footprint in before[bisect_left(before, first, key=_position) :] if first else before:
-            read = access.mode is Mode.READ
-            if position >= (seen.reads_known if read else seen.writes_known) and footprint.touches(cell):
-                kept = seen.reads if read else seen.writes
-                for lane in footprint.lanes_at(cell):
-                    _keep(kept, access, lane)
-        seen.writes_known = len(self.log)
-        if not reads:
-            return seen.writes
-        seen.reads_known = len(self.log)
-        return seen.writes + seen.reads
-
-
-@dataclass(slots=True)
-class _Best:
-    """The conflict of two sites that is kept."""
-
-    conflict: Conflict | None = None
 
 
 @dataclass(slots=True)
 class _Pair:
     """Two accesses of which lanes meet."""
 
-    best: _Best
+    best: Best
     done: bool  # nothing more is to be learnt of it
     asked: bool = False  # whether `barred` and what follows is known
     barred: bool = False
@@ -176,23 +60,38 @@ class _Pair:
 
 
 _MOST_KEPT = 20_000  # events of the traces of one kernel: those of its shapes, and with barriers put in
-_last: list[tuple[KernelTrace, list[Conflict]]] = []  # of the kernel at hand: several rules ask
+_last: list[Learnt] = []  # of the kernel at hand: several rules ask
 _footprints: list[tuple[tuple[Mark, ...], Footprints]] = []  # traces with barriers put in share them
 
 
 def conflicts(trace: KernelTrace) -> list[Conflict]:
     """One conflict for each pair of sites, the widest that is found: across warps before within one."""
-    for known, found in _last:
-        if known is trace:
-            return found
-    if _last and not trace.is_of_same_text(_last[-1][0]):
+    for known in _last:
+        if known.trace is trace:
+            return known.conflicts
+    if _last and not trace.is_of_same_text(_last[-1].trace):
         _last.clear()
         _footprints.clear()
-    found = _Search(trace, _footprints_of(trace)).run()
-    _last.append((trace, found))
-    while len(_last) > 4 and sum([len(t.events) for t, _ in _last]) > _MOST_KEPT:
-        del _last[0]
-    return found
+    found = _searched(trace)
+    _last.append(found)
+    while len(_last) > 4 and sum([len(known.trace.events) for known in _last]) > _MOST_KEPT:
+        # what is known without any barrier put in helps with all others
+        del _last[next((k for k, known in enumerate(_last) if known.trace.put), 0)]
+    return found.conflicts
+
+
+def _searched(trace: KernelTrace) -> Learnt:
+    known = closest(_last, trace)
+    asked = asked_again(known, trace) if known is not None else None
+    search = _Search(trace, _footprints_of(trace), asked)
+    if asked is None or asked.places:
+        search.run()
+    watched, found = search.watched, search.found
+    if known is not None and asked is not None:
+        found = merged([best for best in known.found if not asked.about(best.later, best.earlier)], found)
+        watched = known.watched
+        watched.uncertain |= search.watched.uncertain
+    return Learnt(trace, found, watched, [best.conflict for best in found if best.conflict is not None])
 
 
 def _footprints_of(trace: KernelTrace) -> Footprints:
@@ -206,22 +105,24 @@ def _footprints_of(trace: KernelTrace) -> Footprints:
 
 
 class _Search:
-    def __init__(self, trace: KernelTrace, footprints: Footprints) -> None:
+    def __init__(self, trace: KernelTrace, footprints: Footprints, asked: Asked | None) -> None:
         self.trace = trace
         self.footprints = footprints
+        self.asked = asked  # None: for everything
+        self.watched = Watched()
         self.barriers: list[Barrier] = []  # that separate the block, since all was forgotten
         self.meetings: list[Barrier] = []  # of warps
         # apart for symbolic footprints: they meet no others
-        self.memory: dict[tuple[Buffer, str, bool], _Contents] = {}
-        self.loose: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}  # whose index may be any
-        self.exact: dict[tuple[Buffer, str], dict[Site, list[Access]]] = {}
-        self.best: dict[tuple[Site, Mode], dict[Site, _Best]] = {}
-        self.found: list[_Best] = []
-        self.repeated: set[tuple[Site, Buffer, str, Form | int, int]] = set()
+        self.memory: dict[tuple[Buffer, str, bool], Contents] = {}
+        self.loose: dict[Array, dict[Site, list[Access]]] = {}  # whose index may be any
+        self.exact: dict[Array, dict[Site, list[Access]]] = {}
+        self.best: dict[Later, dict[Site, Best]] = {}
+        self.found: list[Best] = []
+        self.repeated: dict[tuple[Site, Buffer, str, Form | int, int], Stretch] = {}
         self.pending: list[Access] = []
         self.contradictions: Contradictions = {}
 
-    def run(self) -> list[Conflict]:
+    def run(self) -> None:
         commits = 0
         for event in self.trace.events:
             if isinstance(event, Access):
@@ -238,7 +139,6 @@ class _Search:
                 commits += 1
             elif event.kind is BarrierKind.WAIT:
                 self._waited(event, commits)
-        return [best.conflict for best in self.found if best.conflict is not None]
 
     def _barrier(self, event: Barrier) -> None:
         self.repeated.clear()
@@ -264,43 +164,64 @@ class _Search:
                 self._contents(access, footprint).add(access, footprint)
         self.pending = left
 
-    def _contents(self, access: Access, footprint: Footprint) -> _Contents:
+    def _contents(self, access: Access, footprint: Footprint) -> Contents:
         key = (access.buffer, access.field, footprint.symbolic)
         contents = self.memory.get(key)
         if contents is None:
-            contents = self.memory[key] = _Contents()
+            contents = self.memory[key] = Contents()
         return contents
 
     # ----------------------------------------------------------------------------------------------------------- accesses
 
     def _access(self, event: Access) -> None:
         mode = event.mode
-        if mode is Mode.READ:
-            where = event.offset if event.offset.unknown else id(self.footprints.of(event))
-            key = (event.site, event.buffer, event.field, where, event.lanes)
-            if key in self.repeated:
-                return
-            self.repeated.add(key)
-        else:
+        array = (event.buffer, event.field)
+        later = (event.site, mode)
+        asked = self.asked
+        if asked is None:
+            self.watched.arrays.setdefault(later, set()).add(array)
+            if mode is Mode.ASYNC_WRITE:
+                self.watched.uncertain.add(array)
+        elif array not in asked.arrays:
+            if mode is not Mode.READ:
+                self.repeated.clear()
+            return
+        if mode is not Mode.READ:
             self.repeated.clear()
-        buffer = (event.buffer, event.field)
+        elif self._repeats(event, array):
+            return
+        wanted = asked is None or later in asked.places
         if event.offset.unknown:
             if _anywhere(event):
-                self._against(self.exact.get(buffer), event)
-                self.loose.setdefault(buffer, {}).setdefault(event.site, []).append(event)
+                if wanted:
+                    self._against(self.exact.get(array), event)
+                self.loose.setdefault(array, {}).setdefault(event.site, []).append(event)
             return
         footprint = self.footprints.of(event)
         contents = self._contents(event, footprint)
-        if not self._settled(event, contents):
+        if wanted and not self._settled(event, contents):
             meeting = contents.shared(footprint, mode)
             if meeting:
                 self._meet(event, footprint, contents, meeting)
         if mode is not Mode.ASYNC_WRITE:
             contents.add(event, footprint)
-        self._against(self.loose.get(buffer), event)
-        self.exact.setdefault(buffer, {}).setdefault(event.site, []).append(event)
+        if wanted:
+            self._against(self.loose.get(array), event)
+        self.exact.setdefault(array, {}).setdefault(event.site, []).append(event)
 
-    def _meet(self, event: Access, footprint: Footprint, contents: _Contents, cells: AbstractSet[Cell]) -> None:
+    def _repeats(self, event: Access, array: Array) -> bool:
+        where = event.offset if event.offset.unknown else id(self.footprints.of(event))
+        key = (event.site, event.buffer, event.field, where, event.lanes)
+        stretch = self.repeated.get(key)
+        if stretch is None:
+            self.repeated[key] = [event.at, event.at]
+            return False
+        if stretch[0] == stretch[1]:
+            self.watched.left_out.setdefault(array, []).append(stretch)
+        stretch[1] = event.at
+        return True
+
+    def _meet(self, event: Access, footprint: Footprint, contents: Contents, cells: AbstractSet[Cell]) -> None:
         reads = event.mode is not Mode.READ
         before = contents.before(footprint, cells, reads=reads)
         pairs: dict[int, _Pair] = {}
@@ -310,9 +231,10 @@ class _Search:
         kept: dict[Cell, list[tuple[Access, int]]] = {}
         met = 0
         learnt = False
-        for cell, lane in zip(footprint.cells, footprint.lanes, strict=True):
+        for place, cell in enumerate(footprint.cells):
             if cell not in cells:
                 continue
+            lane = footprint.lanes[place]
             met += 1
             if learnt and not met % _ASKED_AGAIN:
                 learnt = False
@@ -328,11 +250,11 @@ class _Search:
                 pair = pairs[earlier.at]
                 if not pair.done:
                     known = pair.best.conflict
-                    self._met(pair, earlier, event, other, lane, sure=True)
+                    self._met(pair, earlier, event, other, lane, place)
                     learnt = learnt or pair.best.conflict is not known
 
     def _open(
-        self, event: Access, footprint: Footprint, before: Sequence[_Done], pairs: dict[int, _Pair]
+        self, event: Access, footprint: Footprint, before: Sequence[Done], pairs: dict[int, _Pair]
     ) -> AbstractSet[Cell]:
         """The cells in which something may be learnt of an access and those before it."""
         cells: frozenset[Cell] = frozenset()
@@ -354,7 +276,7 @@ class _Search:
                 cells = met if not cells else cells | met
         return cells
 
-    def _settled(self, event: Access, contents: _Contents) -> bool:
+    def _settled(self, event: Access, contents: Contents) -> bool:
         """Nothing more is to be learnt about this place and those that have touched the array."""
         best = self.best.get((event.site, event.mode))
         if best is None:
@@ -362,6 +284,8 @@ class _Search:
         for site, modes in contents.sites.items():
             if event.mode in modes and len(modes) == 1 and event.mode is not Mode.WRITE:
                 continue  # reads and reads, updates and updates
+            if self.asked is not None and not self.asked.about((event.site, event.mode), site):
+                continue
             known = best.get(site)
             found = known.conflict if known is not None else None
             if found is None or found.barred or found.warp_only or not found.sure:
@@ -374,6 +298,8 @@ class _Search:
             return
         best = self.best.setdefault((later.site, later.mode), {})
         for site, accesses in before.items():
+            if self.asked is not None and not self.asked.about((later.site, later.mode), site):
+                continue
             for earlier in accesses:
                 known = best.get(site)
                 found = known.conflict if known is not None else None
@@ -394,21 +320,26 @@ class _Search:
             if len(others) == 1:
                 return
             lane = others[-2]
-        self._met(self._pair(earlier, later), earlier, later, first, lane, sure=False)
+        self._met(self._pair(earlier, later), earlier, later, first, lane, None)
 
     # ---------------------------------------------------------------------------------------------------------- conflicts
 
     def _pair(self, earlier: Access, later: Access) -> _Pair:
-        same = self.best.setdefault((later.site, later.mode), {})
+        place = (later.site, later.mode)
+        same = self.best.setdefault(place, {})
         best = same.get(earlier.site)
         if best is None:
-            best = same[earlier.site] = _Best()
+            best = same[earlier.site] = Best(place, earlier.site)
+        if self.asked is not None and not self.asked.about(place, earlier.site):
+            return _Pair(best, True)
         atomic = earlier.mode is Mode.ATOMIC and later.mode is Mode.ATOMIC
         return _Pair(best, earlier.at == later.at or atomic)
 
-    def _met(self, pair: _Pair, earlier: Access, later: Access, first: int, second: int, *, sure: bool) -> None:
+    def _met(self, pair: _Pair, earlier: Access, later: Access, first: int, second: int, place: int | None) -> None:
+        """`place`: in the footprint of the later one; None when an index may be any."""
         if pair.done:
             return
+        sure = place is not None
         within = first // WARP == second // WARP
         known = pair.best.conflict
         if known is not None and not known.barred and known.sure >= sure and (not known.warp_only or within):
@@ -430,9 +361,14 @@ class _Search:
                     collective = True
         if known is not None and known.barred < pair.barred:
             return
+        best = pair.best
         if known is None:
-            self.found.append(pair.best)
-        pair.best.conflict = Conflict(earlier, later, (first, second), within, sure, pair.barred, collective)
+            self.found.append(best)
+            best.first = (later.at, place or 0, earlier.mode is Mode.READ, earlier.at)
+        if place is None:
+            self.watched.uncertain.add((later.buffer, later.field))
+        best.counted.append([earlier.at, later.at])
+        best.conflict = Conflict(earlier, later, (first, second), within, sure, pair.barred, collective)
 
     def _ask(self, pair: _Pair, earlier: Access, later: Access) -> None:
         pair.asked = True
@@ -571,19 +507,3 @@ def _parts(a: Access, b: Access) -> bool:
         and a.part != b.part
         and all(not e.part.unknown and e.part.same_on(e.lanes) for e in (a, b) if e.part is not None)
     )
-
-
-_position = itemgetter(0)
-
-
-def _keep(kept: list[tuple[Access, int]], event: Access, lane: int) -> None:
-    """The newest accesses: two lanes of each event, of different warps if there are, and two of events before."""
-    count = len(kept)
-    if not count or kept[-1][0] is not event:
-        if count > 2:
-            del kept[:-2]
-        kept.append((event, lane))
-    elif count == 1 or kept[-2][0] is not event:
-        kept.append((event, lane))
-    elif kept[-1][1] // WARP == kept[-2][1] // WARP != lane // WARP:
-        kept[-1] = (event, lane)

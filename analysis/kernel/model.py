@@ -205,6 +205,8 @@ class KernelTrace:
     functions: tuple[tuple[str, str], ...] = field(default=(), compare=False)
     marks: tuple[Mark, ...] = field(default=(), compare=False, repr=False)
     lookups: tuple[tuple[str, tuple[str, ...]], ...] = field(default=(), compare=False)
+    # barriers that the kernel does not have: the statements before which they were put in
+    put: frozenset[tuple[str, Span]] = field(default=frozenset(), compare=False)
 
     def is_of_same_text(self, other: KernelTrace) -> bool:
         """Both are walks of one text of a kernel."""

@@ -102,7 +102,7 @@ def _with_barriers(trace: KernelTrace, before: frozenset[tuple[str, Span]]) -> K
                 left_early=mark.left_early,
             )
         )
-    return replace(trace, events=(*events, *trace.events[done:]))
+    return replace(trace, events=(*events, *trace.events[done:]), put=before)
 
 
 def _traces(

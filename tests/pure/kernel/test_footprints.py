@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 import pytest
-from stitchcuda.analysis.kernel.conflicts import _Contents, _keep
+from stitchcuda.analysis.kernel.contents import Contents, keep
 from stitchcuda.analysis.kernel.footprints import Footprint, Footprints, Pattern, Table
 from stitchcuda.analysis.kernel.lanes import WARP, Form, per_lane, symbol
 from stitchcuda.analysis.kernel.model import Access, BlockShape, Buffer, KernelTrace, Memory, Mode
@@ -77,7 +77,7 @@ def test_what_is_kept_of_a_cell_is_what_a_look_at_everything_keeps() -> None:
     chance = random.Random(3)
     looked = 0
     for _ in range(300):
-        contents = _Contents()
+        contents = Contents()
         everything: list[tuple[Access, Footprint]] = []
         kinds = [_footprint(chance) for _ in range(3)]
         for at in range(chance.randint(1, 24)):
@@ -92,7 +92,7 @@ def test_what_is_kept_of_a_cell_is_what_a_look_at_everything_keeps() -> None:
                     read: list[tuple[Access, int]] = []
                     for earlier, other in everything:
                         for lane in other.lanes_at(cell) if other.touches(cell) else ():
-                            _keep(read if earlier.mode is Mode.READ else writes, earlier, lane)
+                            keep(read if earlier.mode is Mode.READ else writes, earlier, lane)
                     assert contents.at(cell, before, reads=reads) == (writes + read if reads else writes)
                     looked += len(everything) > 6
             contents.add(access, footprint)
