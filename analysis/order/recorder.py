@@ -96,7 +96,7 @@ class Frame:
     own: dict[int, None] = field(default_factory=dict)  # objects of its variables, which die with it
     captured: bool = False  # a lambda was made in it, which may outlive it and still name its variables
     number: int = -1  # of function and call path; see `Recorder.local_object`
-    called: tuple[tuple[str, int], ...] | None = None  # `calls` as an `Identity` has them
+    called: tuple[tuple[str, int, int], ...] | None = None  # `calls` as an `Identity` has them
 
 
 class OutOfEffort(Exception):
@@ -213,7 +213,7 @@ class Recorder:
         frame = self.frame
         calls = frame.called
         if calls is None:
-            calls = frame.called = tuple([(s.function, s.span[0]) for s in frame.calls])
+            calls = frame.called = tuple([(s.function, *s.span) for s in frame.calls])
         return Identity(kind, frame.function.path, frame.function.uid, span[0], span[1], calls, self.instance(), extra)
 
     def cut(self, span: Span, what: str) -> None:
@@ -579,4 +579,4 @@ class Recorder:
 def _written_at(identity: Identity) -> tuple[Site | None, tuple[Site, ...]]:
     """Where the text stands that made a thing (None: outside of the program), and the calls that led there."""
     site = Site(identity.function, identity.path, (identity.start, identity.end)) if identity.path else None
-    return site, tuple(Site(f, "", (start, start)) for f, start in identity.calls)
+    return site, tuple(Site(f, "", (start, end)) for f, start, end in identity.calls)

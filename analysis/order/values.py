@@ -189,7 +189,7 @@ class Identity:
     function: str
     start: int
     end: int
-    calls: tuple[tuple[str, int], ...]
+    calls: tuple[tuple[str, int, int], ...]
     instance: tuple[Poly, ...]
     extra: str = ""
 

@@ -91,8 +91,14 @@ def check(given: RuleInput) -> Iterator[Finding]:
     by_site = explicit_waits(line)
     told = {wait.site for wait, _, _ in redundant_sync.needless(given)}
     for site, waits in by_site.items():
-        if site not in told and all(_needless(given, wait, work) for wait in waits):
+        if site not in told and _recurs(line, waits) and all(_needless(given, wait, work) for wait in waits):
             yield _finding(given, waits[-1], told)
+
+
+def _recurs(line: Timeline, waits: list[Op]) -> bool:
+    """Not in a single one of the rounds of a loop of which each was followed: those of a chain of stages differ."""
+    loop = waits[0].loop
+    return loop is None or not line.loops[loop].unrolled or len({wait.iteration for wait in waits}) > 1
 
 
 def _needless(given: RuleInput, wait: Op, work: int) -> bool:

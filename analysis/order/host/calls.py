@@ -115,16 +115,20 @@ class Calls(Methods):
                 return own
         return self.meant(here.path, name, argc, record)
 
-    def subscript(self, held: Value, index: Expr, span: Span, state: State) -> Value | None:
-        if "operator[]" not in self.program.by_name or not isinstance(held, Struct):
+    def subscript(self, held: Value, index: Expr | None, span: Span, state: State) -> Value | None:
+        names = ("operator->", "operator*") if index is None else ("operator[]",)
+        args = () if index is None else (index,)
+        if not isinstance(held, Struct):
             return None
-        method = self._operator("operator[]", held.place, None)
-        made = self.names.resolve(self.bound_type(method.returns)) if method is not None else None
-        if method is None or made is None:
-            return None
-        if made.name in NUMBERS and not made.pointer and not (made.reference and self._keeps_memory(method.record)):
-            return None
-        return self.joined(self.enter(method, held.place, (index,), (), span, state), state)
+        for name in names:
+            method = self._operator(name, held.place, None, len(args)) if name in self.program.by_name else None
+            made = self.names.resolve(self.bound_type(method.returns)) if method is not None else None
+            if method is None or made is None:
+                continue
+            if made.name in NUMBERS and not made.pointer and not (made.reference and self._keeps_memory(method.record)):
+                continue
+            return self.joined(self.enter(method, held.place, args, (), span, state), state)
+        return None
 
     def _keeps_memory(self, record: str) -> bool:
         """A class that allocates or releases by CUDA: its elements may be seen by the device."""
@@ -166,12 +170,12 @@ class Calls(Methods):
         method = self._operator("operator=", place, temporary) if place is not None else None
         return (method, place) if method is not None and method.uid in self.program.reaches_cuda else (None, None)
 
-    def _operator(self, name: str, place: Place, temporary: bool | None) -> Function | None:
+    def _operator(self, name: str, place: Place, temporary: bool | None, argc: int = 1) -> Function | None:
         """The operator of the class of an object; of several assignments the one that takes a `temporary`, or not."""
         record = self.names.record(self.names.resolve(self.bound_type(self.type_of(place))))
         if record is None or len(self.frames) >= self.options.max_depth:
             return None
-        found = [f for f in self._methods(record.name, name, 1) if f.body is not None and f.space in HOST_SPACES]
+        found = [f for f in self._methods(record.name, name, argc) if f.body is not None and f.space in HOST_SPACES]
         if temporary is not None:
             found = [f for f in found if plain(f.params[0].type.name) == plain(record.name)]
             found.sort(key=lambda f: (f.params[0].type.reference and not f.params[0].type.const) != temporary)
@@ -395,7 +399,7 @@ class Calls(Methods):
             for after, _ in ended:
                 self.lengths_changed(state, after)
 
-    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> None:
+    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> Value:
         """A host thread begins. When nobody works beside it until it ends, what it does is done in its place."""
         found = self._handed(values[0]) if values and self.inside is None else None
         calls = (*self.frame.calls, self.site(span))
@@ -404,18 +408,19 @@ class Calls(Methods):
             or self.options.per_thread_default_stream
             or not self._may_follow(found, calls)
             or not threads.alone(self.program, self.frame.function, span, ends)
-            or threads.waits_for_others(self.program, found.function, found.body)
+            or threads.waits_for_others(self.names, found.function, found.body)
         ):
             self.call_backs(values, span, state)
-            return
+            return Unknown(self.fresh("future"))
         following = values[1:]
         if found.this is None and found.function.record and not found.function.static and following:
             place = self.pointed(following[0], state)  # `std::thread(&Worker::run, &worker)`
             found, following = replace(found, this=place), following[1:]
         device, mode = state.device, state.capture_mode
         state.device, state.capture_mode = 0, 0  # each thread has its own
-        self.joined(self._run_handed(found, following, calls, state), state)
+        result = self.joined(self._run_handed(found, following, calls, state), state)
         state.device, state.capture_mode = device, mode
+        return result
 
     def _handed(self, value: Value) -> Handed | None:
         """A function of the program, or a lambda, that reaches CUDA."""

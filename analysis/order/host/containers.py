@@ -26,8 +26,8 @@ RESIZES = ONE_MORE | frozenset(
 class Containers(Operations):
     """Layer of the executor: the C++ library's containers and smart pointers."""
 
-    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> None:
-        """A host thread begins, which ends by a call of one of these methods; a layer above does."""
+    def start_thread(self, values: list[Value], ends: frozenset[str], span: Span, state: State) -> Value:
+        """A host thread begins, which ends by a call of one of these methods; its result. A layer above does."""
         raise NotImplementedError
 
     def count_of(self, state: State, obj: int) -> Poly:

@@ -110,8 +110,8 @@ class Expressions(Places):
             ir.Opaque: self._opaque,
         }
 
-    def subscript(self, held: Value, index: Expr, span: Span, state: State) -> Value | None:
-        """`x[i]` of a class with an `operator[]` of its own; a layer above does."""
+    def subscript(self, held: Value, index: Expr | None, span: Span, state: State) -> Value | None:
+        """`x[i]` of a class with an `operator[]` of its own, `*x` and `x->` (no index); a layer above does."""
         raise NotImplementedError
 
     def _read(self, expr: ir.Member | ir.Index | ir.Deref, state: State) -> Value:
@@ -425,14 +425,14 @@ class Expressions(Places):
                     return self.place_of_value(own)
                 return self.element_of(held, self.step_to(held, self.evaluate(index, state)), state)
             case ir.Deref(operand=operand):
-                return self.pointed(self.evaluate(operand, state), state)
+                held = self.evaluate(operand, state)
+                own = self.subscript(held, None, expr.span, state) if type(held) is Struct else None
+                return self.pointed(held if own is None else own, state)
             case ir.Cast(operand=operand) | ir.Opaque(children=(operand,)):
                 return self.locate(operand, state)
             case ir.Conditional(condition=condition, then=then, otherwise=otherwise):
                 known = state.truth(self.evaluate(condition, state))
-                if known is None:
-                    return None
-                return self.locate(then if known else otherwise, state)
+                return None if known is None else self.locate(then if known else otherwise, state)
             case ir.Assign():
                 self.assign(expr, state)
                 return self.locate(expr.target, state)

@@ -203,8 +203,9 @@ class HostCalls(DeviceVectors):
             self.signal(self.pointed(values[0], state), short_name, state)
         if short_name == "async" and values:
             handed = next((k for k, v in enumerate(values) if isinstance(v, Code | Closure)), 0)
-            self.start_thread(values[handed:], threads.ANSWERS, expr.span, state)
-            return [(state, Unknown(self.fresh("future")))]
+            result = self.start_thread(values[handed:], threads.ANSWERS, expr.span, state)
+            named = isinstance(result, Pointer | Handle)  # kept as what the future is: `get` gives it
+            return [(state, result if named else Unknown(self.fresh("future")))]
         if not (host_library.known(bare) or host_library.known(short_name)) and not name.startswith("std::"):
             return self.unresolved(name, expr, state, values)
         self.call_backs(values, expr.span, state)

@@ -9,7 +9,7 @@ from functools import cached_property
 from stitchcuda.analysis.order.arithmetic import TRUE
 from stitchcuda.analysis.order.host import host_library
 from stitchcuda.analysis.order.host.construction import Outcome
-from stitchcuda.analysis.order.host.names import OPTIONALS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import FUTURES, OPTIONALS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.host.summaries import Summaries
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -73,6 +73,8 @@ class Methods(Summaries):
             return [(state, policy)]
         place, found = self.place_or_value(callee.base, state)
         if place is not None:
+            if callee.name == "value_or" and len(expr.args) == 1:
+                return [(state, self._value_or(place, expr, state))]
             held = state.load(place)
             value: Value = held if held is not None else self.load(state, place)
         else:
@@ -102,6 +104,13 @@ class Methods(Summaries):
             target = value.place
         type = self.names.resolve(self.bound_type(self.type_of(target))) if target is not None else None
         inferred = type is not None and type.name == "auto" and not type.pointer and isinstance(value, Pointer | Handle)
+        if (
+            callee.name == "get"
+            and type is not None
+            and plain(type.name) in FUTURES
+            and isinstance(value, Pointer | Handle)
+        ):
+            return [(state, value)]
         if type is not None and (inferred or plain(type.name) in SMART_POINTERS) and place is not None:
             self.reset_at = expr.span
             result = self.smart_pointer_method(state, place, callee.name, expr.args)
@@ -154,6 +163,13 @@ class Methods(Summaries):
             case "has_value":
                 return TRUE if present else Unknown(self.fresh(name))
         return None
+
+    def _value_or(self, place: Place, expr: ir.Call, state: State) -> Value:
+        """`x.value_or(y)`: what `x` was given. Where nothing is seen to be stored, a copy of what comes from outside may hold
+        something all the same."""
+        given = next(state.below(place), None) is not None
+        self.evaluate(expr.args[0], state)
+        return self.load(state, place) if given else Unknown(self.fresh("value_or"))
 
     # ------------------------------------------------------------------------------------------------------ overriding
 

@@ -116,6 +116,7 @@ MAPS = frozenset({"map", "unordered_map"})
 CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"}) | MAPS
 DEVICE_CONTAINERS = frozenset({"device_vector"})
 OPTIONALS = frozenset({"std::optional", "optional", "std::experimental::optional"})
+FUTURES = frozenset({"future", "shared_future"})
 SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})
 NUMBERS = frozenset(SIZES) - {"dim3", "cudaStream_t", "cudaEvent_t"}
 

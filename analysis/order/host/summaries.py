@@ -118,7 +118,7 @@ class Summaries(Elements):
                     self.forget_behind(state, pointer)
                     self.objects[pointer.place.object].filled = True
             if effects is not None:
-                self._touched_by(param, value, effects, numbers, expr.span, state)
+                self._touched_by(function, param, value, effects, numbers, expr.span, state)
             self._filled(param, value, expr.span, state)
             if place is not None and not param.type.const:
                 self._forget(state, place)
@@ -174,7 +174,14 @@ class Summaries(Elements):
             )
 
     def _touched_by(
-        self, param: ir.Param, value: Value, effects: KernelEffects, numbers: dict[str, Poly], span: Span, state: State
+        self,
+        function: Function,
+        param: ir.Param,
+        value: Value,
+        effects: KernelEffects,
+        numbers: dict[str, Poly],
+        span: Span,
+        state: State,
     ) -> None:
         """Host accesses of a function that is not followed, through one parameter."""
         found = effects.of(param.name)
@@ -185,11 +192,24 @@ class Summaries(Elements):
                     if self.visible_to_device(state, obj):
                         self.host_access(state, obj.id, access.mode, span, access.range)
             return
+        certain = isinstance(value, Instance) and param.type.const and self._walks_over(function, param.name)
         for pointer in self.pointers_in(value, state):
             obj = self.objects[pointer.place.object]
             if self.visible_to_device(state, obj):
+                own = isinstance(value, Instance) and obj.id == value.object
                 for mode in (Mode.READ,) if param.type.const else (Mode.READ, Mode.WRITE):
-                    self.host_access(state, obj.id, mode, span, certain=False)
+                    self.host_access(state, obj.id, mode, span, certain=certain and own)
+
+    def _walks_over(self, function: Function, name: str) -> bool:
+        """Whether a call looks at elements of a container that it is given, on every way through the function."""
+        known = self._walked.get((function.uid, name))
+        if known is None:
+            known = self._walked[function.uid, name] = function.body is not None and _looks_at(function.body, name)
+        return known
+
+    @cached_property
+    def _walked(self) -> dict[tuple[str, str], bool]:
+        return {}
 
     def _result(self, type: TypeRef, expr: ir.Call, name: str, state: State, sign: str = "") -> Value:
         """The value of a call that was not followed."""
@@ -209,6 +229,27 @@ class Summaries(Elements):
             if resolved.name in ("int", "size_t", "unsigned", "long", "unsigned int", "std::size_t", "int64_t"):
                 return Num(symbol(self.fresh(sign + name)))
         return Unknown(self.fresh(name))
+
+
+def _looks_at(body: ir.Stmt, name: str) -> bool:
+    """`for (x : name)` with a use of `x`, or `name[i]`, and nothing that decides whether it is done."""
+    stack: list[ir.Stmt | ir.Expr] = [body]
+    while stack:
+        node = stack.pop()
+        match node:
+            case ir.Index(base=ir.Name(name=base)) if base == name:
+                return True
+            case ir.Loop(form="range", iterable=ir.Name(name=base), target=ir.Declare(name=one)) if base == name:
+                if any(isinstance(n, ir.Name) and n.name == one for n in ir.walk(node.body)):
+                    return True
+            case ir.If() | ir.Switch() | ir.Conditional() | ir.Lambda() | ir.Try() | ir.PreprocIf():
+                if any(isinstance(n, ir.Return | ir.Throw | ir.Goto) for n in ir.walk(node)):
+                    return False
+                continue
+            case ir.Return() | ir.Throw() | ir.Goto():
+                stack = []
+        stack.extend(reversed(list(ir.children(node))))
+    return False
 
 
 def _may_be_negative(function: Function) -> bool:

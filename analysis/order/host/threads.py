@@ -6,7 +6,7 @@ that starts it and no other thread begins or goes on, those of one loop aside, a
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.host.names import SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import SMART_POINTERS, Names, plain
 from stitchcuda.analysis.program.ir import (
     Api,
     ApiKind,
@@ -150,8 +150,9 @@ def _crowds(nodes: list[Expr | Stmt]) -> frozenset[str]:
     return frozenset(n.name for n in held if any(plain(a.name) in THREADS | {"future"} for a in n.type.args))
 
 
-def waits_for_others(program: Program, function: Function, body: Block, depth: int = 0) -> bool:
+def waits_for_others(names: Names, function: Function, body: Block, depth: int = 0) -> bool:
     """Something in a thread waits for another thread, or asks about one. `function`: where the thread's body stands."""
+    program = names.program
     for node in walk(body):
         if isinstance(node, Loop) and not _works_in(program, node) and _until_told(node):
             return True
@@ -160,12 +161,12 @@ def waits_for_others(program: Program, function: Function, body: Block, depth: i
         if not isinstance(node, Call):
             continue
         name = plain(node.callee.name) if isinstance(node.callee, Name | Member) else ""
-        if name in _SHARES or (name == "get" and _asks_a_future(function, node)):
+        if name in _SHARES or (name == "get" and _asks_a_future(names, function, node)):
             return True
         for uid in program.by_name.get(name, ()) if depth < _DEPTH else ():
             other = program.functions[uid]
             called = other.body
-            if called is not None and called is not body and waits_for_others(program, other, called, depth + 1):
+            if called is not None and called is not body and waits_for_others(names, other, called, depth + 1):
                 return True
     return False
 
@@ -187,20 +188,26 @@ def _parts(condition: Expr) -> list[Expr]:
     return _parts(condition.operand) if isinstance(condition, Unary) and condition.op == "!" else [condition]
 
 
-def _asks_a_future(function: Function, call: Call) -> bool:
+def _asks_a_future(names: Names, function: Function, call: Call) -> bool:
     """`x.get()` of anything that is not known to be a pointer that owns."""
     if not isinstance(call.callee, Member) or call.args:
         return False
     base = call.callee.base
     if not isinstance(base, Name):
         return True
-    names = [plain(p.type.name) for p in function.params if p.name == base.name]
+    types = [p.type for p in function.params if p.name == base.name]
+    record = names.record(TypeRef(function.record)) if function.record else None
+    types += [f.type for f in record.fields if f.name == base.name] if record is not None else []
     for node in walk(function.body) if function.body is not None else ():
         if isinstance(node, Declare) and node.name == base.name:
             maker = node.init.callee if isinstance(node.init, Call) else None
             made = plain(maker.name) if isinstance(maker, Name) and node.type.name == "auto" else ""
-            names.append(f"{made.removeprefix('make_')}_ptr" if made.startswith("make_") else plain(node.type.name))
-    return not names or not SMART_POINTERS.issuperset(names)
+            own = [names.program.functions[uid].returns for uid in names.program.by_name.get(made, ())]
+            if made in ("make_unique", "make_shared"):
+                own = [TypeRef(f"{made.removeprefix('make_')}_ptr")]
+            types += own or [node.type]
+    found = [names.resolve(t) for t in types]
+    return not found or not all(t is not None and plain(t.name) in SMART_POINTERS for t in found)
 
 
 def _works_in(program: Program, node: Loop) -> bool:

@@ -1,0 +1,218 @@
+"""Programs in which a value takes a way through C++'s own means before it reaches CUDA: operators, optionals, futures,
+chains of calls. Each is wrong by one line, and right without it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.pure.rules.programs import halves, hazards_in
+
+HEAD = """#include <cuda_runtime.h>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <vector>
+__global__ void put(float* x) { x[threadIdx.x] = 1; }
+__global__ void take(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
+"""
+STREAMS = """cudaStream_t a, b;
+    cudaStreamCreateWithFlags(&a, cudaStreamNonBlocking); cudaStreamCreateWithFlags(&b, cudaStreamNonBlocking);
+"""
+MANAGED = """
+template <class T> struct Managed {
+    using value_type = T;
+    T* allocate(size_t n) { T* p; cudaMallocManaged(&p, n * sizeof(T)); return p; }
+    void deallocate(T* p, size_t) { cudaFree(p); }
+};
+struct Item { float x, y; };
+using Items = std::vector<Item, Managed<Item>>;
+__global__ void move(Item* p) { p[blockIdx.x * blockDim.x + threadIdx.x].x += 1; }
+"""
+STAGES = """
+struct Stage { virtual ~Stage() {} virtual void run(float* h, float* d, cudaStream_t s) = 0; };
+struct Up : Stage { void run(float* h, float* d, cudaStream_t s) override {
+    cudaMemcpyAsync(d, h, 128, cudaMemcpyHostToDevice, s); } };
+struct Down : Stage { void run(float* h, float* d, cudaStream_t s) override {
+    cudaMemcpyAsync(h, d, 128, cudaMemcpyDeviceToHost, s);
+    cudaStreamSynchronize(s); //+
+} };
+struct Chain {
+    std::vector<std::shared_ptr<Stage>> stages;
+    template <class S> Chain& add() { stages.push_back(std::make_shared<S>()); return *this; }
+};
+"""
+
+# Lines that end in `//-` are in the wrong program only, those that end in `//+` in the right one only.
+TWINS = {
+    "what an arrow of the class's own leads to": ("host-read-before-sync", """
+struct Report { int done; };
+struct Mapped {
+    Report *host, *device;
+    Mapped() { cudaHostAlloc(&host, sizeof(Report), cudaHostAllocMapped); cudaHostGetDevicePointer(&device, host, 0); }
+    ~Mapped() { cudaFreeHost(host); }
+    const Report* operator->() const { return host; }
+};
+__global__ void tell(Report* r) { r->done = 1; }
+int f(cudaStream_t s) {
+    Mapped m;
+    tell<<<1, 1, 0, s>>>(m.device);
+    cudaStreamSynchronize(s); //+
+    int n = m->done;
+    cudaStreamSynchronize(s); //-
+    return n;
+}"""),
+    "what a star of the class's own leads to": ("host-write-before-copy-done", """
+struct Box { float x; };
+struct Pinned {
+    Box* p;
+    Pinned() { cudaMallocHost(&p, sizeof(Box)); }
+    ~Pinned() { cudaFreeHost(p); }
+    Box& operator*() { return *p; }
+};
+void f(float* d, cudaStream_t s) {
+    Pinned b;
+    cudaMemcpyAsync(d, b.p, sizeof(Box), cudaMemcpyHostToDevice, s);
+    cudaStreamSynchronize(s); //+
+    (*b).x = 2;
+    cudaStreamSynchronize(s);
+}"""),
+    "a stream that an option holds": ("stream-race-raw", """
+struct Pass {
+    std::optional<cudaStream_t> clear;
+    cudaStream_t draw;
+    void submit(float* x, float* y) {
+        const cudaStream_t first = clear.value_or(draw);
+        put<<<1, 32, 0, first>>>(x);
+        take<<<1, 32, 0, draw>>>(x, y);
+    }
+};
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    Pass p;
+    p.draw = b;
+    p.clear = a; //-
+    p.clear = b; //+
+    p.submit(x, y);
+    cudaDeviceSynchronize();
+}"""),
+    "a pointer that a future answers with": ("stream-race-raw", """
+template <class T> using Device = std::unique_ptr<T, void (*)(T*)>;
+Device<float> make() { float* p; cudaMalloc(&p, 128); return Device<float>(p, [](float* q) { cudaFree(q); }); }
+void f(float* y) {
+    """ + STREAMS + """
+    auto x = make();
+    std::future<float*> loading = std::async(std::launch::async, [&] {
+        put<<<1, 32, 0, a>>>(x.get());
+        cudaStreamSynchronize(a); //+
+        return x.get();
+    });
+    float* loaded = loading.get();
+    take<<<1, 32, 0, b>>>(loaded, y);
+    cudaDeviceSynchronize();
+}"""),
+    "stages that one chain of calls made": ("host-read-before-sync", STAGES + """
+float f(float* d, cudaStream_t s) {
+    float* h; cudaMallocHost(&h, 128);
+    Chain chain;
+    chain.add<Up>().add<Down>();
+    for (auto& stage : chain.stages) stage->run(h, d, s);
+    float r = h[0];
+    cudaStreamSynchronize(s); //-
+    cudaFreeHost(h);
+    return r;
+}"""),
+    "a container that a function looks through": ("host-read-before-sync", MANAGED + """
+static float lowest(const Items& items) {
+    float y = 1e30f;
+    for (const Item& i : items) y = i.x < y ? i.x : y;
+    return y;
+}
+float f() {
+    Items items(32);
+    move<<<1, 32>>>(items.data());
+    cudaDeviceSynchronize(); //+
+    float y = lowest(items);
+    cudaDeviceSynchronize(); //-
+    return y;
+}"""),
+    "a container whose elements a function counts through": ("host-read-before-sync", MANAGED + """
+static float total(const Items& items) {
+    float sum = 0;
+    for (size_t i = 0; i < items.size(); ++i) { if (i > 4) sum += 1; sum += items[i].x; }
+    for (int k = 0; k < 3; ++k) sum = sum * 2 > 100 ? 100 : sum * 2 + 1 * k;
+    return sum;
+}
+float f() {
+    Items items(32);
+    move<<<1, 32>>>(items.data());
+    cudaDeviceSynchronize(); //+
+    float y = total(items);
+    cudaDeviceSynchronize(); //-
+    return y;
+}"""),
+}  # fmt: skip
+
+CLEAN = {
+    "a function that may go before it looks at the container": MANAGED + """
+static float total(const Items& items, bool ready) {
+    float sum = 0;
+    if (!ready) return sum;
+    for (const Item& i : items) sum += i.x;
+    for (int k = 0; k < 3; ++k) sum = sum * 2 > 100 ? 100 : sum * 2 + 1 * k;
+    return sum;
+}
+float f(bool ready) {
+    Items items(32);
+    move<<<1, 32>>>(items.data());
+    if (ready) cudaDeviceSynchronize();
+    float y = total(items, ready);
+    cudaDeviceSynchronize();
+    return y;
+}""",
+    "an option of a record that comes from outside": """
+struct Config { std::optional<cudaStream_t> first; };
+struct Pass {
+    Config config;
+    explicit Pass(Config c) : config(c) {}
+    void submit(float* x, float* y, cudaStream_t last, cudaStream_t other) {
+        put<<<1, 32, 0, other>>>(x);
+        take<<<1, 32, 0, config.first.value_or(last)>>>(x, y);
+    }
+};
+void f(const Config& c, float* x, float* y) {
+    """ + STREAMS + """
+    Pass p(c);
+    p.submit(x, y, a, b);
+    cudaDeviceSynchronize();
+}""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("code", "text"), TWINS.values(), ids=TWINS)
+def test_one_line_makes_the_difference(code: str, text: str) -> None:
+    wrong, right = halves(text)
+    assert code in hazards_in(HEAD + wrong, code)
+    assert hazards_in(HEAD + right, code) == set()
+
+
+@pytest.mark.parametrize("text", CLEAN.values(), ids=CLEAN)
+def test_a_clean_program_is_left_alone(text: str) -> None:
+    assert hazards_in(HEAD + text) == set()
+
+
+def test_a_wait_of_the_last_stage_is_no_wait_in_every_round() -> None:
+    text = (
+        STAGES.replace("//+", "")
+        + """
+float f(float* d, cudaStream_t s) {
+    float* h; cudaMallocHost(&h, 128);
+    Chain chain;
+    chain.add<Up>().add<Down>();
+    for (auto& stage : chain.stages) stage->run(h, d, s);
+    float r = h[0];
+    cudaFreeHost(h);
+    return r;
+}"""
+    )
+    assert hazards_in(HEAD + text, "sync-in-loop") == set()
