@@ -10,6 +10,7 @@ from dataclasses import replace
 from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.groups import GroupCalls
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, number
+from stitchcuda.analysis.kernel.launches import constant
 from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.state import DEPTH, Binding, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Closure, Location, Place, Value, is_float
@@ -163,7 +164,7 @@ class Calls(GroupCalls, ABC):
         out: dict[str, Form | ir.TypeRef] = {}
         for name, argument in zip(function.template, given, strict=False):
             if isinstance(argument, ir.TypeRef):
-                named = self.frame.bindings.get(argument.name)
+                named = self.frame.bindings.get(argument.name) or self._counted(argument)
                 out[name] = named if isinstance(named, Form) else self.resolved(argument)
                 continue
             value = self.value(argument)
@@ -172,6 +173,16 @@ class Calls(GroupCalls, ABC):
             elif value.number is not None:
                 out[name] = value.number
         return out
+
+    def _counted(self, argument: ir.TypeRef) -> Form | None:
+        """The number behind what reads like a type: `scan<THREADS>(..)`."""
+        name = argument.name
+        if argument.pointer or argument.args:
+            return None
+        if not isinstance(self.find(name), Cell) and constant(self.program, self.frame.function.path, name) is None:
+            return None
+        number = self.value(ir.Name((0, 0), name)).number
+        return number if number is not None and number.constant is not None else None
 
     def _bind_dims(self, bindings: dict[str, Form | ir.TypeRef], type_: ir.TypeRef, found: Sequence[Location]) -> None:
         """`template <int N> f(float (&a)[N])`."""
