@@ -11,45 +11,37 @@ A loop is taken to run at least once: the path around it does no device work and
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import TypeAlias
 
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.cuda.queries import decisive_query
 from stitchcuda.analysis.order.cuda.thrust import is_algorithm
 from stitchcuda.analysis.order.effort import SHOWN
-from stitchcuda.analysis.order.host.lengths import Lengths, rounds_before
+from stitchcuda.analysis.order.host.lengths import rounds_before
+from stitchcuda.analysis.order.host.periods import MAX_PERIOD, Counter, Periods
 from stitchcuda.analysis.order.host.places import GAP
-from stitchcuda.analysis.order.host.turns import held, settle, template_arguments, turning
+from stitchcuda.analysis.order.host.turns import (
+    held,
+    settle,
+    steps,
+    template_arguments,
+    turning,
+    writes_through_table,
+)
 from stitchcuda.analysis.order.machine import Done
 from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
-from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, integer, number, symbol
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
 from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, TypeRef
 
-MAX_PERIOD = 4
 MAX_TABLE = 64  # iterations of a host loop that fills variables through a table of pointers
 
 
-# An operation or a call, and the names in each of its operands or arguments.
-Division: TypeAlias = tuple[ir.Binary | ir.Call | ir.Index, tuple[frozenset[str], ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class Counter:
-    """`for (i = start; i < bound; i += step)`."""
-
-    name: str
-    start: Poly | None
-    step: int
-    trip: Poly | None  # number of iterations
-
-
-class Loops(Lengths):
+class Loops(Periods):
     """Layer of the executor: loops."""
 
     def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
@@ -71,10 +63,10 @@ class Loops(Lengths):
         if stmt.form == "range" and counter is None:
             trip = self._range_length(stmt, state)
         host_only = self._host_only(stmt)
-        period = 1 if host_only else self._period(stmt, counter, state)
+        period = 1 if host_only else self.period_of(stmt, counter, state)
         turns = frozenset() if host_only else self._turning(stmt) - {counter.name if counter is not None else ""}
         concrete = trip is not None and trip <= self.options.unroll
-        if host_only and trip is not None and trip <= MAX_TABLE and self._writes_through_table(stmt):
+        if host_only and trip is not None and trip <= MAX_TABLE and writes_through_table(stmt):
             concrete = True
         loop_id = self._loop_id(stmt, counter, trip, concrete or period > 1)
         if trip == 0:
@@ -89,7 +81,9 @@ class Loops(Lengths):
             indexes = [base]
         elif period > 1:
             start = counter.start if counter is not None and counter.start is not None else ZERO
-            offset = number(start.constant or 0)
+            if counter is not None and counter.step != 1:
+                counter = replace(counter, scale=counter.step)
+            offset = number((start.constant or 0) // (1 if counter is None else counter.scale))
             indexes = [base * number(period) + offset + number(r) for r in range(period + 1)]
         elif not turns and self.strain > SHOWN and any(frame.iteration for frame in self.loop_stack):
             indexes = [base]  # what its rounds do to each other was seen in the first round of the loop around
@@ -166,8 +160,9 @@ class Loops(Lengths):
                     asked = self.evaluate(stmt.condition, s)
                     asking = range(first, len(self.ops))
                     told |= set(self.sightings)
-                if stmt.step is not None and counter is None:
-                    self.evaluate(stmt.step, s)
+                for part in steps(stmt):
+                    if counter is None or part is not counter.part:
+                        self.evaluate(part, s)
             self._waits_for_all(states, index)
             self.loop_stack.pop()
             if not states:
@@ -253,20 +248,28 @@ class Loops(Lengths):
                 trip = divide(stop - start, number(step)) if start is not None and stop is not None else None
                 return Counter(stmt.target.name, start, step, trip)
             return None
-        if stmt.form != "for" or not isinstance(stmt.step, ir.Assign) or not isinstance(stmt.step.target, ir.Name):
+        parts = steps(stmt) if stmt.form == "for" else []
+        found = [counter for part in parts if (counter := self._counting(stmt, part, state)) is not None]
+        if len(parts) > 1:
+            found = [counter for counter in found if counter.trip is not None]
+        return found[0] if found else None
+
+    def _counting(self, stmt: ir.Loop, part: Expr, state: State) -> Counter | None:
+        """The counter that a part of the step moves on."""
+        if not isinstance(part, ir.Assign) or not isinstance(part.target, ir.Name) or part.op not in ("+", "-"):
             return None
-        step_value = self.evaluate(stmt.step.value, state)
-        if stmt.step.op not in ("+", "-") or not isinstance(step_value, Num) or not step_value.value.constant:
+        step_value = self.evaluate(part.value, state)
+        if not isinstance(step_value, Num) or not step_value.value.constant:
             return None
-        step = step_value.value.constant * (1 if stmt.step.op == "+" else -1)
-        name = stmt.step.target.name
+        step = step_value.value.constant * (1 if part.op == "+" else -1)
+        name = part.target.name
         place = self.variable(name)
         current = self.load(state, place) if place is not None else None
         if isinstance(current, Pointer):
             return None
         start = current.value if isinstance(current, Num) else None
         trip = self._trip(stmt.condition, name, start, step, state)
-        return Counter(name, start, step, trip)
+        return Counter(name, start, step, trip, part)
 
     def _trip(self, condition: Expr | None, name: str, start: Poly | None, step: int, state: State) -> Poly | None:
         if not isinstance(condition, ir.Binary) or start is None:
@@ -340,7 +343,7 @@ class Loops(Lengths):
         return isinstance(call.callee, ir.Name) and call.callee.name == "range"
 
     def _set_counter(self, counter: Counter, index: Poly, state: State, concrete: bool, iteration: int) -> None:
-        value = index
+        value = index if counter.scale == 1 else index * number(counter.scale)
         if concrete and counter.start is not None:
             value = counter.start + number(counter.step * iteration)
         place = self.variable(counter.name)
@@ -361,83 +364,6 @@ class Loops(Lengths):
             state.store(place, Num(symbol(self.fresh(counter.name))))
 
     # -------------------------------------------------------------------------------------------------------- the body
-
-    @staticmethod
-    def _writes_through_table(stmt: ir.Loop) -> bool:
-        """`*targets[i] = ...`: which variables are written is only known when the iterations are told apart."""
-        return any(
-            isinstance(node, ir.Assign)
-            and isinstance(node.target, ir.Deref)
-            and any(isinstance(inner, ir.Index) for inner in ir.walk(node.target.operand))
-            for node in ir.walk(stmt.body)
-        )
-
-    def _period(self, stmt: ir.Loop, counter: Counter | None, state: State) -> int:
-        """The K of `counter % K` in the body; 1 without one."""
-        if counter is None or counter.step != 1:
-            return 1
-        return max((k for k in self._moduli(stmt.body, counter.name, {}, state, 0) if 1 < k <= MAX_PERIOD), default=1)
-
-    def _moduli(self, body: ir.Stmt, name: str, types: Mapping[str, ir.TypeRef], state: State, depth: int) -> list[int]:
-        """The constants K of `name % K`, also in what the program's own functions do with a parameter that they are given
-        for it. `types`: what the template parameters there stand for."""
-        found = []
-        for node, parts in self._divisions(body):
-            if not any(name in names for names in parts):
-                continue
-            if isinstance(node, ir.Binary):
-                given = types.get(node.right.name) if isinstance(node.right, ir.Name) else None
-                right = node.right if given is None else ir.Name(node.span, given.name)
-                value = self._constant_of(right, state)
-                if value is not None:
-                    found.append(value + 1 if node.op == "&" else value)
-            elif depth < 3:
-                for function, inner in self._callees(node, state):
-                    for param, names in zip(function.params, parts, strict=False):
-                        if function.body is not None and name in names:
-                            found += self._moduli(function.body, param.name, inner, state, depth + 1)
-        return found
-
-    def _divisions(self, body: ir.Stmt) -> list[Division]:
-        """The operations of a body that take something modulo something, and the calls that may."""
-        known = self._divisions_in.get(id(body))
-        if known is None:
-            known = self._divisions_in[id(body)] = []
-            for node in ir.walk(body):
-                if isinstance(node, ir.Binary) and node.op in ("%", "&"):
-                    known.append((node, (_names_in(node.left),)))
-                elif isinstance(node, ir.Index):
-                    known.append((node, (_names_in(node.index),)))
-                elif isinstance(node, ir.Call):
-                    known.append((node, tuple([_names_in(arg) for arg in node.args])))
-        return known
-
-    @cached_property
-    def _divisions_in(self) -> dict[int, list[Division]]:
-        """By the `id` of bodies of the program, which stay."""
-        return {}
-
-    def _constant_of(self, expr: Expr, state: State) -> int | None:
-        if isinstance(expr, ir.Name) and (written := integer(expr.name)) is not None:
-            return written
-        called = [n for n in ir.walk(expr) if isinstance(n, ir.Call | ir.Api | ir.Assign | ir.Launch | ir.New)]
-        if not all(isinstance(n, ir.Call) and _asks_length(n) for n in called):
-            return None
-        value = self.evaluate(expr, state.copy())
-        return value.value.constant if isinstance(value, Num) else None
-
-    def _callees(self, node: ir.Call | ir.Index, state: State) -> list[tuple[ir.Function, Mapping[str, ir.TypeRef]]]:
-        """The program's own function that a call may mean, when its name says which, and its template parameters."""
-        callee = node.callee if isinstance(node, ir.Call) else node
-        name = callee.name if isinstance(callee, ir.Name | ir.Member) else "operator[]"
-        uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
-        if len(uids) != 1:
-            return []
-        function = self.program.functions[uids[0]]
-        base = callee.base if isinstance(callee, ir.Member | ir.Index) else None
-        place = self.locate(base, state.copy()) if isinstance(base, ir.Name) and function.template else None
-        type = self.names.resolve(self.bound_type(self.type_of(place))) if place is not None else None
-        return [(function, self.class_types(function, type))]
 
     def _host_only(self, stmt: ir.Loop) -> bool:
         """Whether no device work can be reached from the loop."""
@@ -584,13 +510,3 @@ class Loops(Lengths):
             if differing and all(d == index for d in differing):
                 out.append(other.id)
         return out
-
-
-def _asks_length(call: ir.Call) -> bool:
-    """`items.size()` of a variable or member."""
-    callee = call.callee
-    return isinstance(callee, ir.Member) and callee.name == "size" and isinstance(callee.base, ir.Name | ir.Member)
-
-
-def _names_in(expr: Expr) -> frozenset[str]:
-    return frozenset([n.name for n in ir.walk(expr) if isinstance(n, ir.Name)])

@@ -24,7 +24,9 @@ def turning(program: Program, loop: ir.Loop, given: Callable[[str], Sequence[Typ
     found: set[str] = set()
     counted: set[str] = set()
     cut: set[str] = set()  # names of which a remainder is taken
-    for body in _reached(program, loop.body, _DEPTH, set()):
+    seen: set[str] = set()
+    parts = [loop.body, *steps(loop)]
+    for body in (reached for part in parts for reached in _reached(program, part, _DEPTH, seen)):
         found |= _in_body(body)
         for node in ir.walk(body):
             match node:
@@ -36,6 +38,29 @@ def turning(program: Program, loop: ir.Loop, given: Callable[[str], Sequence[Typ
                     if isinstance(left, ir.Name | ir.Member) and _slots(program, size, given) <= _FOLLOWED:
                         cut.add(left.name)
     return frozenset(found | counted & cut)
+
+
+def steps(loop: ir.Loop) -> list[Expr]:
+    """What a loop does between its rounds, in order: `++i, slot ^= 1` is two things."""
+    waiting = [loop.step] if loop.step is not None else []
+    found: list[Expr] = []
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, ir.Binary) and part.op == ",":
+            waiting += [part.right, part.left]
+        else:
+            found.append(part)
+    return found
+
+
+def writes_through_table(loop: ir.Loop) -> bool:
+    """`*targets[i] = ...`: which variables are written is only known when the iterations are told apart."""
+    return any(
+        isinstance(node, ir.Assign)
+        and isinstance(node.target, ir.Deref)
+        and any(isinstance(inner, ir.Index) for inner in ir.walk(node.target.operand))
+        for node in ir.walk(loop.body)
+    )
 
 
 def _slots(program: Program, size: Expr, given: Callable[[str], Sequence[TypeRef]] | None) -> int:
@@ -144,7 +169,7 @@ def settle(state: State, heads: Sequence[Mapping[tuple[int, Path], Value]], trip
             state.store(Place(*key), chosen)
 
 
-def _in_body(body: Stmt) -> set[str]:
+def _in_body(body: Stmt | Expr) -> set[str]:
     """The names that take turns by the statements of one body."""
     found: set[str] = set()
     given: dict[str, set[str]] = {}  # name -> names that it takes its value from
@@ -167,7 +192,7 @@ def _in_body(body: Stmt) -> set[str]:
     return found | {name for name in given if name in _sources(given, name)}
 
 
-def _reached(program: Program, body: Stmt, depth: int, seen: set[str]) -> Iterator[Stmt]:
+def _reached(program: Program, body: Stmt | Expr, depth: int, seen: set[str]) -> Iterator[Stmt | Expr]:
     """A body and those of the program's own functions that it calls."""
     yield body
     for node in ir.walk(body) if depth else ():

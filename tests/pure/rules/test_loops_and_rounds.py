@@ -98,3 +98,53 @@ def test_pointers_that_change_places_are_not_what_they_point_to() -> None:
     assert "sync-in-loop" in hazards_in(text, "sync-in-loop")
     text = TURNED.replace("ALLOC", "MallocManaged").replace("BEHIND", "level[2][0] = 1.0f;")
     assert hazards_in(text, "sync-in-loop") == set()
+
+
+RING = """#include <cuda_runtime.h>
+__global__ void work(float* slot) { slot[threadIdx.x] += 1.0f; }
+int main() {
+    const int total = 1 << 22, chunk = 1 << 16;
+    float *h, *slot[3];
+    cudaStream_t up[3], down[3];
+    cudaEvent_t done[3];
+    cudaMallocHost(&h, total * sizeof(float));
+    for (int k = 0; k < 3; ++k) {
+        cudaMalloc(&slot[k], chunk * sizeof(float));
+        cudaStreamCreate(&up[k]);
+        cudaStreamCreate(&down[k]);
+        cudaEventCreate(&done[k]);
+    }
+    LOOP
+        cudaStreamWaitEvent(up[k], done[k], 0); //+
+        cudaMemcpyAsync(slot[k], h + at, chunk * sizeof(float), cudaMemcpyHostToDevice, up[k]);
+        cudaEventRecord(done[k], up[k]);
+        cudaStreamWaitEvent(down[k], done[k], 0);
+        work<<<1, 256, 0, down[k]>>>(slot[k]);
+        cudaEventRecord(done[k], down[k]);
+    }
+    cudaDeviceSynchronize();
+    return 0;
+}
+"""
+
+RINGS = {
+    "a second thing in the step": "for (int at = 0, k = 0; at < total; at += chunk, k = (k + 1) % 3) {",
+    "the second thing comes first": "for (int k = 0, at = 0; at < total; k = (k + 1) % 3, at += chunk) {",
+    "the number of the chunk": "for (int at = 0; at < total; at += chunk) { int k = at / chunk % 3;",
+    "the number of the chunk, in brackets": "for (int at = 0; at < total; at += chunk) { const int k = (at / chunk) % 3;",
+    "chunks from the second on": "for (int at = chunk; at < total; at += chunk) { const int k = (at / chunk) % 3;",
+}
+
+
+@pytest.mark.parametrize("loop", RINGS.values(), ids=RINGS)
+def test_slots_that_a_loop_goes_round(loop: str) -> None:
+    wrong, right = halves(RING.replace("LOOP", loop))
+    assert "stream-race-waw" in hazards_in(wrong)
+    assert hazards_in(right) == set()
+
+
+def test_two_slots_that_are_toggled_in_the_step() -> None:
+    loop = "for (int at = 0, k = 0; at < total; at += chunk, k ^= 1) {"
+    wrong, right = halves(RING.replace("LOOP", loop))
+    assert "stream-race-waw" in hazards_in(wrong)
+    assert hazards_in(right) == set()
