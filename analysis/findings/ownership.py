@@ -107,6 +107,14 @@ class Path:
     def copy(self) -> Path:
         return Path(dict(self.variables), dict(self.facts), dict(self.pending))
 
+    def join(self, other: Path) -> None:
+        """The ways of both, as one group: of what they do not agree on nobody knows."""
+        for name in [*self.variables, *(n for n in other.variables if n not in self.variables)]:
+            mine, its = self.variables.get(name, GONE), other.variables.get(name, GONE)
+            self.variables[name] = mine if mine.state == its.state else GONE
+        self.facts = {k: v for k, v in self.facts.items() if other.facts.get(k) == v}
+        self.pending = {k: v for k, v in self.pending.items() if other.pending.get(k) == v}
+
     def key(self) -> object:
         return (
             frozenset(self.variables.items()), frozenset((k, v[0]) for k, v in self.facts.items()),
@@ -168,11 +176,18 @@ class Owner:
             case Member():
                 return slot(expr) is not None or self.visit(expr.base, path)
             case Conditional(condition=condition, then=then, otherwise=otherwise):
-                alive = self.visit(condition, path)
-                self.visit(then, path)
-                self.visit(otherwise, path)
-                return alive
+                return self.visit(condition, path) and self._either(then, otherwise, path)
         return all(self.visit(c, path) for c in children(expr))  # type: ignore[arg-type]
+
+    def _either(self, then: Expr, otherwise: Expr, path: Path) -> bool:
+        """One of two expressions is evaluated."""
+        other = path.copy()
+        first, second = self.visit(then, path), self.visit(otherwise, other)
+        if first and second:
+            path.join(other)
+        elif second:
+            path.variables, path.facts, path.pending = other.variables, other.facts, other.pending
+        return first or second
 
     def _idle(self, expr: Expr) -> bool:
         """Nothing in the expression has effects on what is followed, and it returns."""
