@@ -119,14 +119,8 @@ def looks_like_cuda(name: str) -> bool:
 
 
 def assign_roles(row: ApiRow, argc: int) -> tuple[str, ...]:
-    """The role of each of `argc` arguments; variadic trailing roles of library rows (`...stream`) are resolved here."""
+    """The role of each of `argc` arguments."""
     roles = row.roles
-    if roles and roles[-1].startswith("..."):
-        fixed = roles[:-1]
-        if argc <= len(fixed):
-            return fixed[:argc]
-        middle = tuple(f"arg{i}" for i in range(len(fixed), argc - 1))
-        return (*fixed, *middle, roles[-1][3:])
     if argc <= len(roles):
         return roles[:argc]
     return roles + tuple(f"arg{i}" for i in range(len(roles), argc))

@@ -1,7 +1,7 @@
 """Rows for the libraries that enqueue work on a stream: cuBLAS, cuFFT, cuDNN, cuRAND, cuSPARSE, cuSOLVER, NCCL, NPP.
 
 A library has hundreds of compute functions of one shape (handle first, then pointers and sizes), so only the exceptions
-are rows; `guess` classifies the rest by how the libraries name things. A role `...stream` is the last argument's.
+are rows; `guess` classifies the rest by how the libraries name things.
 """
 
 from __future__ import annotations
@@ -97,6 +97,12 @@ ncclAllGather                   library_call src dst - - - stream / async
 ncclReduceScatter               library_call src dst - - - - stream / async
 ncclSend                        library_call src - - - - stream / async
 ncclRecv                        library_call dst - - - - stream / async
+ncclAlltoAll                    library_call src dst - - - stream / async
+ncclGather                      library_call src dst - - - - stream / async
+ncclScatter                     library_call src dst - - - - stream / async
+ncclPutSignal                   library_call src - - - - - - - - - stream / async
+ncclSignal                      library_call - - - - - stream / async
+ncclWaitSignal                  library_call - - - stream / async
 ncclGroupStart                  neutral
 ncclGroupEnd                    neutral
 ncclGetUniqueId                 neutral out
@@ -168,7 +174,7 @@ def guess(name: str) -> tuple[str, tuple[str, ...], tuple[str, ...]] | None:
         flags = ("library", "may-sync") if "Destroy" in rest and "Descr" not in rest else ("library",)
         return "neutral", roles, flags
     if found.group(1) == "nccl":
-        return "library_call", ("...stream",), ("library", "async")
+        return None  # what communicates has a row; many programs name functions of their own so
     if found.group(1) == "cublas":
         waits = (
             ("may-sync",) if _SCALAR.match(rest) else ()

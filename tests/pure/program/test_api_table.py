@@ -49,7 +49,7 @@ def test_rows_use_documented_roles_only() -> None:
             ("src", "dst", "arg2", "arg3", "arg4", "arg5", "stream"),
             {"async", "library"},
         ),
-        ("ncclSomethingNew", 3, ApiKind.LIBRARY_CALL, ("arg0", "arg1", "stream"), {"async", "library"}),
+        ("ncclWaitSignal", 4, ApiKind.LIBRARY_CALL, ("arg0", "arg1", "arg2", "stream"), {"async", "library"}),
         ("cudaEventElapsedTime", 3, ApiKind.ELAPSED_TIME, ("out", "event", "end_event"), set()),
     ],
 )
@@ -57,6 +57,10 @@ def test_lookup(name: str, argc: int, kind: ApiKind, roles: tuple[str, ...], fla
     row = api.lookup(name, argc)
     assert row is not None
     assert (row.kind, api.assign_roles(row, argc), set(row.flags)) == (kind, roles, flags)
+
+
+def test_a_name_that_starts_as_those_of_nccl_says_nothing() -> None:
+    assert api.lookup("ncclSocketReady", 2) is None
 
 
 @pytest.mark.parametrize("name", ["cudaFooBar", "cuFooBar"])
