@@ -201,6 +201,11 @@ def _grounded(value: Form) -> Form:
     return value
 
 
+def comes_from_unseen(number: Form) -> bool:
+    """What differs between lanes is only what code gives back that is not seen."""
+    return not any(s.startswith((LOADED, MAYBE)) for s in number.symbols)
+
+
 def in_step(margin: Form) -> bool:
     """Its sign is the same in all lanes although its value is not: all that is unknown comes in multiples of a number,
     and the lanes' own part stays within one multiple. `n / 256 * 256 - 256 * blockIdx.x - threadIdx.x > 0`."""

@@ -305,7 +305,7 @@ class Calls(GroupCalls, ABC):
     ) -> Value:
         places = [x for x in owners if isinstance(x, Place)] or list(held.places)
         for place in places:
-            self.access(replace(place, dims=()), Mode.ATOMIC, node.span, atomic=callee.name)
+            self.access(replace(place, dims=()), Mode.ATOMIC, node.span, several=len(places) > 1, atomic=callee.name)
         return Value(self.math.fresh("~"), spread=Uniformity.DATA)
 
     def overloaded(self, owner: Location, name: str, args: Sequence[ir.Expr], span: ir.Span) -> Value | None:
@@ -383,12 +383,13 @@ class Calls(GroupCalls, ABC):
             for place in value.places:
                 if isinstance(place.target, Buffer):
                     return self._loaded(replace(place, dims=()))
-        return DATA
+        return self.unseen()
 
     def _accesses(self, name: str, node: ir.Call, values: list[Value]) -> None:
         whole = name in ("memcpy", "memmove", "memset") or "matrix_sync" in name
         for position, mode in ACCESSES[name]:
-            for place in values[position].places if position < len(values) else ():
+            places = values[position].places if position < len(values) else ()
+            for place in places:
                 if isinstance(place.target, Cell):
                     inner = self.element_cell(place)
                     if mode is not HostMode.READ and inner is not None:
@@ -397,7 +398,7 @@ class Calls(GroupCalls, ABC):
                 if whole:
                     place = replace(place, offset=None)
                 what = Mode.READ if mode is HostMode.READ else Mode.WRITE
-                self.access(replace(place, dims=()), what, node.span)
+                self.access(replace(place, dims=()), what, node.span, several=len(places) > 1)
 
     def _meeting(self, name: str, node: ir.Call) -> Value:
         meeting = known.MEETINGS[name]
@@ -446,7 +447,7 @@ class Calls(GroupCalls, ABC):
 
     def _copy(self, span: ir.Span, to: Sequence[Place], source: Sequence[Place], count: int | None) -> None:
         for place in source:
-            self.access(replace(place, dims=()), Mode.READ, span, bytes=count)
+            self.access(replace(place, dims=()), Mode.READ, span, bytes=count, several=len(source) > 1)
         for place in to:
             mode = Mode.ASYNC_WRITE if self._shared(place) else Mode.WRITE
             self.access(replace(place, dims=()), mode, span, bytes=count, several=len(to) > 1)

@@ -145,6 +145,10 @@ class Conditions:
             }
         return known
 
+    def given(self, function: str, name: str) -> list[ir.Expr]:
+        """The values that a function gives a variable, other than by its address."""
+        return self._written_from(function).get(name, [])
+
     def sets(self, function: str, name: str) -> bool:
         """A function gives a variable a value, other than by its address."""
         return name in self._written_from(function)

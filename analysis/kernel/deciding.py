@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 
-from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, LOADED, MAYBE, Step, in_step
+from stitchcuda.analysis.kernel.arithmetic import COMPARISONS, Step, comes_from_unseen, in_step
 from stitchcuda.analysis.kernel.lanes import ONE, Form, mask_where
 from stitchcuda.analysis.kernel.model import Guard, Uniformity
 from stitchcuda.analysis.kernel.state import BlockState
@@ -71,7 +71,10 @@ class Deciding(BlockState, ABC):
         if a is None or b is None:
             if (left.places or right.places) and op in ("==", "!="):
                 return self._unknown(node, f"{op}@{node.span}", wider(left.spread, right.spread), op == "==")
-            return self._unknown(node, f"{op}@{node.span}#{self.math.fresh('u')}", self._spread(left, right), True)
+            guessed = all(self._unseen(v) for v in (left, right) if self.spread_of(v) is Uniformity.DATA)
+            return self._unknown(
+                node, f"{op}@{node.span}#{self.math.fresh('u')}", self._spread(left, right), True, guessed
+            )
         if self.looping and self.given:
             # how often a loop goes round is for what is passed to decide; a branch is judged for all that may be passed
             a, b = a.with_known(self.given), b.with_known(self.given)
@@ -97,8 +100,7 @@ class Deciding(BlockState, ABC):
             spread = Uniformity.WARP
         else:
             spread = Uniformity.DATA if margin.unknown else Uniformity.THREAD
-        differing = [s for s in margin.symbols if s[0] == "~"]
-        guessed = spread is Uniformity.DATA and not any(s.startswith((LOADED, MAYBE)) for s in differing)
+        guessed = spread is Uniformity.DATA and comes_from_unseen(margin)
         site = self.site(node.span)
         opposite = -margin if exact else -margin - ONE
         first, second = repr(margin.terms), repr(opposite.terms)
@@ -133,9 +135,13 @@ class Deciding(BlockState, ABC):
             return self._unknown(node, f"pointer {names}", value.spread, True)
         return self._unknown(node, f"value#{self.math.fresh('u')}", value.spread, True)
 
-    def _unknown(self, node: ir.Expr, key: str, spread: Uniformity, holds: bool) -> Decision:
-        site = self.site(node.span)
-        return Decision(0, 0, (Guard(site, key, holds, spread),), (Guard(site, key, not holds, spread),))
+    def _unknown(self, node: ir.Expr, key: str, spread: Uniformity, holds: bool, guessed: bool = False) -> Decision:
+        site, guessed = self.site(node.span), guessed and spread is Uniformity.DATA
+        met, unmet = (Guard(site, key, h, spread, guessed=guessed) for h in (holds, not holds))
+        return Decision(0, 0, (met,), (unmet,))
+
+    def _unseen(self, value: Value) -> bool:
+        return value.number is not None and comes_from_unseen(value.number)
 
     def _spread(self, *values: Value) -> Uniformity:
         return wider(*(self.spread_of(v) for v in values))

@@ -13,7 +13,6 @@ from stitchcuda.analysis.kernel.launches import constant
 from stitchcuda.analysis.kernel.model import Buffer, Memory, Uniformity
 from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, is_volatile
 from stitchcuda.analysis.kernel.values import (
-    DATA,
     UNKNOWN,
     Cell,
     Closure,
@@ -322,7 +321,7 @@ class Expressions(Deciding, ABC):
             return self.load(found[0], node.span)
         if found:
             return self._any_of(found, node.span)
-        return DATA
+        return self.unseen()
 
     def _unary(self, op: str, inner: Value) -> Value:
         if inner.number is None:

@@ -38,7 +38,7 @@ def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
     for function in _launchers(program, kernel):
         constants = _constants_in(program, function)
         for node in _nodes(function):
-            if _kernel_name(node.kernel) == kernel.name:
+            if _kernel_name(node.kernel) == kernel.name and not _of_another(program, node, kernel):
                 found.append(_launch(constants, node))
     return tuple(found)
 
@@ -149,6 +149,20 @@ def _launching(program: Program) -> Mapping[str, set[str]]:
                 found.setdefault(name, set()).add(uid)
     _by_kernel = (program, found)
     return found
+
+
+def _of_another(program: Program, node: Launch, kernel: Function) -> bool:
+    """Another kernel of the name takes as many arguments as a launch passes, and this one does not."""
+    if node.api != "<<<>>>":
+        return False
+    named = [program.functions[u] for u in program.by_name.get(kernel.name, ())]
+    fitting = [f.uid for f in named if f.space == "global" and _takes(f, len(node.args))]
+    return bool(fitting) and kernel.uid not in fitting
+
+
+def _takes(kernel: Function, count: int) -> bool:
+    needed = sum(p.default is None for p in kernel.params)
+    return needed <= count <= len(kernel.params) or any(p.name.endswith("...") for p in kernel.params)
 
 
 def _sees(program: Program, function: Function, kernel: Function) -> bool:

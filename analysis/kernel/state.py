@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from stitchcuda.analysis.kernel.arithmetic import LOADED, MAYBE, Arithmetic
+from stitchcuda.analysis.kernel.arithmetic import LOADED, MAYBE, Arithmetic, comes_from_unseen
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, mask_where, number, per_lane, select, symbol
 from stitchcuda.analysis.kernel.model import (
     Access,
@@ -360,6 +360,10 @@ class BlockState:
             else:
                 decided = guard.uniformity if guard is not None else Uniformity.BLOCK
                 merged = self.unknown_number(wider(decided, self.spread_of(a), self.spread_of(b)), a, b)
+        elif guard is None or guard.guessed or guard.uniformity is not Uniformity.DATA:
+            varying = [x.number for x in (a, b) if self.spread_of(x) is Uniformity.DATA]
+            if varying and all(n is not None and comes_from_unseen(n) for n in varying):
+                merged = self.math.fresh("~")
         places = tuple(dict.fromkeys((*a.places, *b.places)))
         return Value(merged, places, spread, a.closure or b.closure, a.group or b.group, a.record or b.record, None)
 
@@ -372,6 +376,10 @@ class BlockState:
                     return self.math.fresh(kind)
             return self.math.fresh("~" if symbols else LOADED)
         return self.math.fresh({Uniformity.BLOCK: "u", Uniformity.WARP: "^"}.get(spread, "~"))
+
+    def unseen(self) -> Value:
+        """What comes from code or memory that is not seen: whether it differs between lanes nobody knows."""
+        return Value(self.math.fresh("~"), spread=Uniformity.DATA)
 
     def spread_of(self, value: Value) -> Uniformity:
         """How a value varies among the active lanes."""

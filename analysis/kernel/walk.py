@@ -227,7 +227,7 @@ class KernelWalk(Calls):
             self._declare(replace(node.target, init=None))
             bound = self.frame.scopes[-1].get(node.target.name)
             if isinstance(bound, Cell):
-                bound.value = Value(self.math.fresh("u"))
+                bound.value = self._element_of(node.iterable)
         if _spins(node):
             self.uses_locks = True
         exits = self.frame.exits
@@ -309,6 +309,13 @@ class KernelWalk(Calls):
             for cell, value in log.items():
                 cell.value = self._blurred(value, cell.value, cell, open_guard)
         self.frame.scopes.pop()
+
+    def _element_of(self, iterable: ir.Expr | None) -> Value:
+        """An element of what a loop goes over: of an object, such as the range of a grid-stride loop, each thread has its own."""
+        arrays = self._quiet_locations(iterable) if iterable is not None else ()
+        if isinstance(iterable, ir.InitList) or arrays and all(x.dims for x in arrays):
+            return Value(self.math.fresh("u"))
+        return Value(self.math.fresh("~"), spread=Uniformity.DATA)
 
     def _is_counted(self, node: ir.Loop) -> bool:
         """Its condition does nothing but compare numbers."""

@@ -205,8 +205,9 @@ def _level(conditions: Conditions, traces: KernelTraces, guard: Guard) -> Confid
         return None  # lanes that have exited may stand in the mask
     if _perhaps_by_warp(guard) or any(_EXCHANGE.search(name) for name in conditions.calls(guard)):
         return None  # a reduction, say, leaves the same number in all lanes
-    if guard.loop and guard.guessed:
-        return Confidence.POSSIBLE  # `threadIdx.x % W`, with a `W` that is not known: the loop may be written for it
+    if guard.guessed:
+        # on what is not seen; `threadIdx.x % W`, with a `W` that is not known, may be written for it
+        return Confidence.POSSIBLE
     if guard.margin is None or guard.uniformity is Uniformity.DATA:
         return Confidence.LIKELY
     cases = [_arguments(traces.function, launch.args) for launch in traces.launches] or [{}]

@@ -193,14 +193,50 @@ def _level_by_index(program: ir.Program, conditions: Conditions, access: Access,
     if made_of.loads:
         # an element of a row that the data choose is more often one of a list of places, each of which stands there once
         counts = isinstance(update.node.value, ir.Const)
-        bin_only = update.kind is Kind.SUM and not made_of.coordinates and (counts or not made_of.stepped)
-        return Confidence.LIKELY if bin_only else Confidence.POSSIBLE
+        own_part = conditions.ingredients(access.site.function, index.base).coordinates
+        listed = _listed(conditions, where, chosen) and not _counted(conditions, access.site.function, index.index)
+        bin_only = update.kind is Kind.SUM and not made_of.coordinates and not own_part
+        sure = counts or not made_of.stepped and not listed
+        return Confidence.LIKELY if bin_only and sure else Confidence.POSSIBLE
     # `i / width` is the same for neighbours, unless `i % width` tells them apart
     guarding = [p for guard in access.guards for p in conditions.behind(guard)]
     remainder = any(isinstance(p, ir.Binary) and p.op in ("%", "&") for p in (*parts, *guarding))
     quotient = any(isinstance(p, ir.Binary) and p.op in ("/", ">>") for p in parts)
     clear = update.kind is Kind.SUM and not made_of.stepped
     return Confidence.LIKELY if clear and quotient and not remainder else None
+
+
+def _listed(conditions: Conditions, function: str, index: ir.Expr) -> bool:
+    """An index is a number as it stands in memory: in a list of places, for all that is known. What is computed from data is
+    a bin."""
+    for _ in range(4):
+        index = ir.bare(index)
+        if not isinstance(index, ir.Name):
+            break
+        given = conditions.given(function, index.name)
+        if len(given) != 1:
+            break
+        index = given[0]
+    return isinstance(index, ir.Index | ir.Deref)
+
+
+def _counted(conditions: Conditions, function: str, index: ir.Expr) -> bool:
+    """At the same index the kernel counts, or updates by an atomic: whoever wrote it expects several threads there."""
+    name = ir.bare(index)
+    if not isinstance(name, ir.Name):
+        return False
+
+    def there(place: ir.Expr) -> bool:
+        at = ir.bare(place.index) if isinstance(place, ir.Index) else None
+        return isinstance(at, ir.Name) and at.name == name.name
+
+    for node in conditions.nodes(function):
+        if isinstance(node, ir.Assign) and node.op and isinstance(node.value, ir.Const) and there(node.target):
+            return True
+        atomic = isinstance(node, ir.Call) and called_name(node).startswith("atomic")
+        if atomic and any(isinstance(a, ir.AddressOf) and there(a.operand) for a in ir.children(node)):
+            return True
+    return False
 
 
 def _given(program: ir.Program, conditions: Conditions, access: Access, index: ir.Expr) -> tuple[str, ir.Expr]:
