@@ -50,10 +50,10 @@ class CheckFiles:
         return tuple(dict.fromkeys(m for path in paths for said in [self._said(path)] if said for m in said.mistakes))
 
     def _said(self, path: str) -> _Said | None:
-        folder = os.path.dirname(os.path.abspath(path))
-        if folder not in self._folders:
-            self._folders[folder] = self._read(Path(folder))
-        return self._folders[folder]
+        written = os.path.dirname(path)
+        if written not in self._folders:
+            self._folders[written] = self._read(Path(os.path.abspath(written)))
+        return self._folders[written]
 
     def _read(self, folder: Path) -> _Said | None:
         from stitchcuda.gpu_validate.project_file import find_file, read_project  # not before a server answers

@@ -59,7 +59,7 @@ def beside(folder: str) -> CMakeFile:
     return _read(path, state.st_mtime_ns)
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=2048)  # a tree of samples has one for each
 def _read(path: str, _changed: int) -> CMakeFile:
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -36,7 +36,8 @@ _ASIDE = frozenset({"check", "llm"})  # sections of stitchcuda.toml that say not
 _MAIN = re.compile(
     rb"^[ \t]*((?:(?:\"C\"|\[\[[^\[\]\n]*\]\]|[A-Za-z_]\w*(?:[ \t]*\(\([^()\n]*\)\))?)\s+){1,6})main\s*\(", re.MULTILINE
 )
-_NAMED_MAIN = re.compile(rb"\bmain\s*\(")
+_NAMED_MAIN = re.compile(rb"main\s*\(")  # begins with a word that is found at memory speed
+_ENDS = (b";\n", b"{\n", b"}\n")  # of what stands in the lines before a declaration
 _NO_TYPES = frozenset(
     b"return co_return co_await co_yield else do case throw goto new delete static virtual friend".split()
 )
@@ -215,9 +216,26 @@ def has_main(path: str, text: bytes | None = None) -> bool:
     """Whether a source has a `main`; `text` is what an editor holds, None to read the disk."""
     if text is None:
         return _has_main_on_disk(path, stamp(path))
-    if b"main" not in text or _NAMED_MAIN.search(text) is None:
+    if not any(_mains(text)):
         return False
-    return any(_NO_TYPES.isdisjoint(match[1].split()) for match in _MAIN.finditer(_code(text)))
+    code = _code(text)
+    done = 0
+    for name in _mains(code):
+        begin = max(done, *(code.rfind(end, done, name.start()) + 1 for end in _ENDS))
+        match = _MAIN.search(code, begin, name.end())
+        if match is not None and _NO_TYPES.isdisjoint(match[1].split()):
+            return True
+        done = name.end()
+    return False
+
+
+def _mains(text: bytes) -> Iterator[re.Match[bytes]]:
+    """Where something named `main` is called or declared."""
+    return (name for name in _NAMED_MAIN.finditer(text) if not _is_word(text[max(name.start() - 1, 0) : name.start()]))
+
+
+def _is_word(byte: bytes) -> bool:
+    return byte.isalnum() or byte == b"_"
 
 
 def _code(text: bytes) -> bytes:

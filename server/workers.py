@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 from stitchcuda.analysis.internal_error import where
 from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.server.interrupting import INTERRUPTS, interrupts_wait
+from stitchcuda.server.shares import Shares
 
 Item = TypeVar("Item")
 Out = TypeVar("Out")
@@ -51,10 +52,9 @@ class _Pool(Generic[Item, Out]):
         self._context = multiprocessing.get_context("spawn")
         self._func = func
         self._items = items
-        order = range(len(items))
-        # What takes longest comes first: one that is begun last would keep its worker alone.
-        self._order = iter(sorted(order, key=lambda k: -cost(items[k])) if cost is not None else order)
         self._count = max(1, min(workers, len(items)))
+        self._shares = Shares([cost(item) for item in items], self._count) if cost is not None else None
+        self._in_order = iter(range(len(items)))
         self._workers: list[_Worker] = []
 
     def _start(self) -> _Worker:
@@ -92,7 +92,10 @@ class _Pool(Generic[Item, Out]):
             self._end()
 
     def _give(self, worker: _Worker) -> None:
-        worker.item = next(self._order, None)
+        if self._shares is None:
+            worker.item = next(self._in_order, None)
+        else:
+            worker.item = self._shares.next(self._workers.index(worker))
         if worker.item is not None:
             # A worker that is already dead is noticed when its pipe is read.
             with contextlib.suppress(OSError):
@@ -135,10 +138,16 @@ def map_in_processes(
 
     An item whose call raises or whose worker dies yields a `Problem` in its place. When `cancel()` becomes true, the
     iteration ends early. However it ends (exhausted, cancelled, abandoned, interrupted), the workers and what they
-    started are killed. One worker a core by default. With `cost` the items that cost most are begun first."""
+    started are killed. One worker a core by default. With `cost` (of an item, in any unit) a worker gets neighbours,
+    after what costs most (`shares.py`)."""
     if not items:
         return
-    yield from _Pool(func, items, workers or os.cpu_count() or 1, cost).run(cancel)
+    yield from _Pool(func, items, workers or _cores(), cost).run(cancel)
+
+
+def _cores() -> int:
+    """Those that this process may use: in a container or under taskset they can be few of many."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:

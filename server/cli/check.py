@@ -54,6 +54,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the least severity that gives exit code 1 (default: error)",
     )
     parser.add_argument("--fix", action="store_true", help="apply the preferred fixes that a new analysis confirms")
+    parser.add_argument(
+        "--jobs", type=int, metavar="N", help="processes for a tree of many programs (default: one a core)"
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -65,6 +68,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise CannotRun("--update-baseline needs --baseline FILE to write to")
     if arguments.update_baseline and arguments.changed_since is not None:
         raise CannotRun("--update-baseline writes all findings down; leave --changed-since out")
+    if arguments.jobs is not None and arguments.jobs < 1:
+        raise CannotRun("--jobs needs a number from 1 on")
     known = frozenset() if arguments.update_baseline or not arguments.baseline else baseline.load(arguments.baseline)
     found = inputs.find(arguments.paths)
     mistakes = projects.mistakes(found.files)
@@ -74,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan = programs.plan(found.files, arguments.paths)
     fixing = _Fixing(chosen, known, changed, frozenset(f for f in found.files if not projects.of(f).excluded))
     with rare_collections():
-        outcome = _check(plan, fixing if arguments.fix else None)
+        outcome = _check(plan, fixing if arguments.fix else None, arguments.jobs)
     shown = tuple(r for row in outcome.rows if (r := chosen.shown(row)) is not None)
     if arguments.update_baseline:
         baseline.save(arguments.baseline, shown)
@@ -142,7 +147,7 @@ def _check_program(group: programs.Group, fixing: _Fixing | None) -> _Outcome:
     return _Outcome(result.rows, analysis.problems, tuple(told), frozenset(result.texts))
 
 
-def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
+def _check(plan: programs.Plan, fixing: _Fixing | None, jobs: int | None) -> _Outcome:
     """All programs. A finding in a file that several programs share is reported once; that a comment there silences nothing must
     hold in each of them."""
     holders = Counter(path for group in plan.groups for path in {*group.sources, *group.context})
@@ -151,7 +156,7 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
     problems: list[Problem] = []
     changed: set[str] = set()
     fixed: list[str] = []
-    for outcome in _outcomes(plan, fixing):
+    for outcome in _outcomes(plan, fixing, jobs):
         if isinstance(outcome, Problem):
             problems.append(outcome)
             continue
@@ -168,10 +173,10 @@ def _check(plan: programs.Plan, fixing: _Fixing | None) -> _Outcome:
     return _Outcome(numbered(ordered), tuple(problems), tuple(fixed), frozenset(changed))
 
 
-def _outcomes(plan: programs.Plan, fixing: _Fixing | None) -> Iterator[_Outcome | Problem]:
+def _outcomes(plan: programs.Plan, fixing: _Fixing | None, jobs: int | None) -> Iterator[_Outcome | Problem]:
     if fixing is None and len(plan.groups) >= _MANY:
         with ended_like_interrupted():  # so that the processes end, too
-            yield from map_in_processes(check_program, plan.groups, cost=lambda group: group.size)
+            yield from map_in_processes(check_program, plan.groups, jobs, cost=lambda group: group.size)
     else:
         yield from (_check_program(group, fixing) for group in plan.groups)
 

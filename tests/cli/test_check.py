@@ -239,6 +239,26 @@ def test_order_and_repetition_do_not_matter(check: Run) -> None:
     assert check("b.cu", "a.cu", "a.cu", "--format", "json")[1] == once
 
 
+def test_the_number_of_processes_does_not_matter(check: Run) -> None:
+    put("shared.cuh", RACE.replace("int main", "inline int together"))
+    for name in "abcdefgh":
+        put(f"{name}/main.cu", '#include "../shared.cuh"\n' + RACE.replace("produce", f"produce_{name}"))
+        put(f"{name}/clean.cu", CLEAN.replace("int main", "int other"))
+    put(
+        "i/main.cu",
+        '#include "../shared.cuh"  // stitchcuda: ignore[stream-race-raw] none here\nint main() { together(); }\n',
+    )
+    once = check(".", "--format", "json")
+    assert {f["path"][2:] for f in findings(once[1])} == {
+        "shared.cuh",
+        "i/main.cu",
+        *(f"{n}/main.cu" for n in "abcdefgh"),
+    }
+    for jobs in ("1", "2", "4"):
+        assert check(".", "--format", "json", "--jobs", jobs) == once
+    assert check(".", "--jobs", "0")[0] == 2
+
+
 # ----------------------------------------------------------------------------------------------------------- bad input
 
 
