@@ -28,6 +28,7 @@ from stitchcuda.analysis.order.timeline import (
 from stitchcuda.analysis.order.values import (
     SIZE,
     SIZES,
+    Closure,
     Either,
     Handle,
     Identity,
@@ -347,6 +348,8 @@ class Recorder:
                 return Struct(self._substitute_place(place, values))
             case Either(options=options):
                 return Either(tuple(self.substitute(o, values) for o in options))
+            case Closure(copies=copies) if copies:
+                return replace(value, copies=tuple((name, self.substitute(v, values)) for name, v in copies))
             case Handle() if (identity := self.handle_identity(value)) is not None:
                 return self.twin_handle(value, identity.substitute(values))
         return value

@@ -136,6 +136,9 @@ class Closure:
     function: str  # uid of the function it is written in
     scope: tuple[tuple[str, Place], ...]
     copies: tuple[tuple[str, Value], ...] = ()
+    this: Place | None = None
+    types: tuple[tuple[str, TypeRef], ...] = ()  # what the template parameters stood for where it was made
+    packs: tuple[tuple[str, int], ...] = ()
 
 
 @quick_init

@@ -40,8 +40,8 @@ class Handed:
     function: Function
     body: ir.Block
     params: tuple[ir.Param, ...]
-    scopes: tuple[dict[str, Place], ...]
     this: Place | None
+    closure: Closure | None = None
 
 
 class Calls(Methods):
@@ -429,11 +429,32 @@ class Calls(Methods):
                 functions = [self.program.functions[u] for u in uids]
                 found = [f for f in functions if f.body is not None and f.uid in self.program.reaches_cuda]
                 if found and found[0].space in HOST_SPACES and found[0].body is not None:
-                    return Handed(found[0], found[0].body, found[0].params, ({},), this)
+                    return Handed(found[0], found[0].body, found[0].params, this)
             case Closure(node=node) if node.space == "host" and self._closure_reaches(node):
                 function = self.program.functions[value.function]
-                return Handed(function, node.body, node.params, (dict(value.scope), {}), self.frame.this)
+                return Handed(function, node.body, node.params, value.this, value)
         return None
+
+    @staticmethod
+    def _frame_of(found: Handed, calls: tuple[Site, ...]) -> Frame:
+        """The body of a lambda sees what was around where it is written: variables, the object, template arguments."""
+        if found.closure is None:
+            return Frame(found.function, calls, [{}], found.this)
+        frame = Frame(found.function, calls, [dict(found.closure.scope), {}], found.this)
+        frame.types.update(found.closure.types)
+        frame.packs.update(found.closure.packs)
+        return frame
+
+    def _recall(self, closure: Closure | None, state: State) -> None:
+        """What a lambda captured by value is what it was when the lambda was made."""
+        around = self.frame.scopes[0]
+        for name, value in closure.copies if closure is not None else ():
+            place = around.get(name)
+            if place is not None and (isinstance(value, Unknown | Struct | Instance) or state.load(place) == value):
+                continue
+            declared = self.type_of(place) if place is not None else None
+            type = TypeRef("auto") if declared is None else replace(declared, reference=False)
+            self.bind_local(name, type, self.frame.function.span, value, state, moved=True)
 
     def _may_follow(self, found: Handed, calls: tuple[Site, ...]) -> bool:
         deep = len(self.frames) >= self.options.max_depth
@@ -445,9 +466,10 @@ class Calls(Methods):
         self, found: Handed, following: list[Value], calls: tuple[Site, ...], state: State
     ) -> list[Outcome]:
         """The body of what was handed over, with the values that it is given."""
-        self.frames.append(Frame(found.function, calls, [dict(s) for s in found.scopes], found.this))
+        self.frames.append(self._frame_of(found, calls))
         self.runs(found.function)
         try:
+            self._recall(found.closure, state)
             bound: list[tuple[ir.Param, Value | Place]] = []
             for k, param in enumerate(found.params):
                 given = following[k] if k < len(following) else Unknown(self.fresh(param.name))
@@ -459,31 +481,29 @@ class Calls(Methods):
             self.frames.pop()
 
     def run_aside(self, value: Value, given: list[Value], span: Span, state: State) -> bool:
-        found: tuple[Function, ir.Block | None, tuple[ir.Param, ...], list[dict[str, Place]], Place | None]
         match value:
             case Code(uids=uids, this=this):
                 functions = [self.program.functions[u] for u in self.nearest(list(uids))]
                 bodies = [f for f in functions if f.body is not None and f.space in ("host", "host_device")]
-                if len(bodies) != 1:
+                if len(bodies) != 1 or bodies[0].body is None:
                     return False
-                found = (bodies[0], bodies[0].body, bodies[0].params, [{}], this)
+                found = Handed(bodies[0], bodies[0].body, bodies[0].params, this)
             case Closure(node=node) if node.space == "host":
-                function = self.program.functions[value.function]
-                found = (function, node.body, node.params, [dict(value.scope), {}], self.frame.this)
+                found = Handed(self.program.functions[value.function], node.body, node.params, value.this, value)
             case _:
                 return False
-        function, body, params, scopes, this = found
-        if body is None or len(self.frames) >= self.options.max_depth:
+        if len(self.frames) >= self.options.max_depth:
             return False
         aside = state.copy()
-        self.frames.append(Frame(function, (*self.frame.calls, self.site(span)), scopes, this))
-        self.runs(function)
+        self.frames.append(self._frame_of(found, (*self.frame.calls, self.site(span))))
+        self.runs(found.function)
         try:
+            self._recall(found.closure, aside)
             bound: list[tuple[ir.Param, Value | Place]] = []
-            for k, param in enumerate(params):
+            for k, param in enumerate(found.params):
                 bound.append((param, given[k] if k < len(given) else Unknown(self.fresh(param.name))))
             self._bind(bound, aside, moved=True)
-            self.left_aside = [after for after, _ in self.run_body(body, aside)]
+            self.left_aside = [after for after, _ in self.run_body(found.body, aside)]
         finally:
             self.frames.pop()
         return True
@@ -552,10 +572,10 @@ class Calls(Methods):
             (p, self._argument(p, expr.args[k] if k < len(expr.args) else None, state))
             for k, p in enumerate(closure.node.params)
         ]
-        this = self.frame.this
-        frame = Frame(function, (*self.frame.calls, self.site(expr.span)), [dict(closure.scope), {}], this)
-        self.frames.append(frame)
+        found = Handed(function, closure.node.body, closure.node.params, closure.this, closure)
+        self.frames.append(self._frame_of(found, (*self.frame.calls, self.site(expr.span))))
         try:
+            self._recall(closure, state)
             self._bind(values, state, moved=False)
             return self.run_body(closure.node.body, state)
         finally:

@@ -15,6 +15,7 @@ from stitchcuda.analysis.order.host.names import (
     OPTIONALS,
     SMART_POINTERS,
     STREAM_TYPES,
+    holds_things,
     plain,
 )
 from stitchcuda.analysis.order.host.places import pointee_of_container
@@ -381,14 +382,12 @@ class Construction(Deleters):
             makers = (*self.program.by_name.get(name, ()), *self.program.by_name.get(f"~{name}", ()))
             types = [self.names.resolve(f.type) for f in record.fields]
             parts = [self.names.record(t) for t in types if t is not None and not t.pointer and not t.reference]
-            view = all(t is not None and (t.pointer or t.name in _PLAIN) for t in types)
+            parts += [self.names.record(TypeRef(b)) for b in record.bases]
             known = (
-                view
+                all(t is not None and (t.pointer or t.name in _PLAIN) for t in types)
+                or any(self._begins_empty(t) and holds_things(t) for t in types)
                 or any(u in self.program.reaches_cuda for u in makers)
                 or any(part is not None and self._matters(part) for part in parts)
-                or any(
-                    (base := self.names.record(TypeRef(b))) is not None and self._matters(base) for b in record.bases
-                )
             )
             self._mattering[record.name] = known
         return known

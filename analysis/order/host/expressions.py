@@ -283,15 +283,16 @@ class Expressions(Places):
         return Pointer(place, False, ZERO, element)
 
     def _lambda(self, expr: ir.Lambda, state: State) -> Value:
-        self.frame.captured = True
-        scope: dict[str, Place] = {}
-        for names in self.frame.scopes:
-            scope.update(names)
+        frame = self.frame
+        frame.captured = True
+        scope = {name: place for names in frame.scopes for name, place in names.items()}
         copies: list[tuple[str, Value]] = []
         for name, place in scope.items():
             if name in expr.by_copy or (expr.default_capture == "=" and name not in expr.by_reference):
                 copies.append((name, self.load(state, place)))
-        return Closure(expr, self.frame.function.uid, tuple(scope.items()), tuple(copies))
+        copies += [(name, self.evaluate(value, state)) for name, value in expr.init_captures]
+        given = (tuple(frame.types.items()), tuple(frame.packs.items()))
+        return Closure(expr, frame.function.uid, tuple(scope.items()), tuple(copies), frame.this, *given)
 
     def _sizeof(self, type: TypeRef | None, operand: Expr | None, state: State) -> Poly:
         if type is None and operand is not None:

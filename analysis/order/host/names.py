@@ -127,6 +127,11 @@ def plain(name: str) -> str:
     return name.rsplit("::", 1)[-1]
 
 
+def holds_things(type: TypeRef | None) -> bool:
+    """A container of functions, pointers, handles or objects: what is in it decides what runs."""
+    return type is not None and bool(type.args) and (type.args[0].pointer > 0 or type.args[0].name not in NUMBERS)
+
+
 @dataclass(slots=True)
 class Names:
     """Look-up tables over a program, made once per run."""

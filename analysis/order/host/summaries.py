@@ -27,6 +27,7 @@ from stitchcuda.analysis.program.effects import KernelEffects, kernel_effects
 from stitchcuda.analysis.program.ir import Function, Span, TypeRef
 
 SMALL_BODY = 60  # IR nodes: host-only functions up to this size are followed, larger ones summarised
+_TASKS = frozenset({"function", "move_only_function", "packaged_task"})
 PASSING_BODY = 400  # the same for functions that hand on memory
 
 
@@ -42,7 +43,7 @@ class Summaries(Elements):
         if size is None:
             assert function.body is not None
             passes = function.returns.pointer > 0 or any(self._fills(p.type) for p in function.params)
-            passes = passes or self._keeps(function) or self._looks_behind(function)
+            passes = passes or self._keeps(function) or self._looks_behind(function) or self._runs_tasks(function)
             loop_weight = 1 if passes else SMALL_BODY
             size = 0
             for node in ir.walk(function.body):
@@ -73,6 +74,29 @@ class Summaries(Elements):
             if isinstance(base, ir.Name | ir.Member) and self._kept_pointer(function, plain(base.name)):
                 return True
         return False
+
+    def _runs_tasks(self, function: Function) -> bool:
+        """Whether it calls what a variable or a field holds: `for (auto& task : tasks) task();`."""
+        assert function.body is not None
+        held = {p.name for p in function.params}
+        held |= {n.name for n in ir.walk(function.body) if isinstance(n, ir.Declare)}
+        owner = self.names.record(TypeRef(function.record)) if function.record else None
+        held |= {f.name for f in owner.fields} if owner is not None else set()
+        for node in ir.walk(function.body):
+            callee = node.callee if isinstance(node, ir.Call) else None
+            if isinstance(callee, ir.Name) and callee.name in held:
+                return True
+            if isinstance(callee, ir.Index | ir.Deref) or (
+                isinstance(callee, ir.Member) and callee.name in self._tasks
+            ):
+                return True
+        return False
+
+    @cached_property
+    def _tasks(self) -> frozenset[str]:
+        """The fields of the program's classes that hold functions."""
+        fields = (f for record in self.program.records.values() for f in record.fields)
+        return frozenset(f.name for f in fields if plain(f.type.name) in _TASKS)
 
     def _kept_pointer(self, function: Function, name: str) -> bool:
         """A pointer by this name is a field of the function's class, or a global."""

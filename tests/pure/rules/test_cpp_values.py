@@ -43,6 +43,15 @@ struct Chain {
 };
 """
 
+TASKS = """
+struct Queue {
+    std::vector<std::function<void()>> tasks;
+    template <class F> void now(F task) { task(); }
+    void later(std::function<void()> task) { tasks.push_back(std::move(task)); }
+    void all() { for (auto& task : tasks) task(); }
+};
+"""
+
 # Lines that end in `//-` are in the wrong program only, those that end in `//+` in the right one only.
 TWINS = {
     "what an arrow of the class's own leads to": ("host-read-before-sync", """
@@ -150,6 +159,87 @@ float f() {
     float y = total(items);
     cudaDeviceSynchronize(); //-
     return y;
+}"""),
+    "a lambda that another object runs sees its own object": ("stream-race-raw", TASKS + """
+struct Job {
+    float *x, *y;
+    cudaStream_t a, b;
+    Queue queue;
+    Job(float* p, float* q, cudaStream_t one, cudaStream_t other) : x(p), y(q), a(one), b(other) {}
+    void go() {
+        queue.now([this] { put<<<1, 32, 0, a>>>(x); });
+        cudaStreamSynchronize(a); //+
+        take<<<1, 32, 0, b>>>(x, y);
+    }
+};
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    Job j(x, y, a, b);
+    j.go();
+    cudaDeviceSynchronize();
+}"""),
+    "tasks that an object keeps for later": ("stream-race-raw", TASKS + """
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    Queue queue;
+    queue.later([=] { put<<<1, 32, 0, a>>>(x); });
+    queue.later([=] { cudaStreamSynchronize(a); }); //+
+    queue.later([=] { take<<<1, 32, 0, b>>>(x, y); });
+    queue.all();
+    cudaDeviceSynchronize();
+}"""),
+    "tasks of an object in an object": ("stream-race-raw", TASKS + """
+struct Job {
+    float *x, *y;
+    cudaStream_t a, b;
+    Queue queue;
+    Job(float* p, float* q, cudaStream_t one, cudaStream_t other) : x(p), y(q), a(one), b(other) {}
+    void go() {
+        queue.later([this] { put<<<1, 32, 0, a>>>(x); });
+        queue.later([this] { cudaStreamSynchronize(a); }); //+
+        queue.later([this] { take<<<1, 32, 0, b>>>(x, y); });
+        queue.all();
+    }
+};
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    Job j(x, y, a, b);
+    j.go();
+    cudaDeviceSynchronize();
+}"""),
+    "a template's number in a lambda": ("stream-race-raw", """
+template <int N> void one(float* x, float* y) {
+    cudaStream_t s[2];
+    for (auto& each : s) cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking);
+    auto first = [&] { put<<<1, 32, 0, s[N]>>>(x); };
+    first();
+    take<<<1, 32, 0, s[0]>>>(x, y);
+    cudaDeviceSynchronize();
+}
+void f(float* x, float* y) {
+    one<1>(x, y); //-
+    one<0>(x, y); //+
+}"""),
+    "a lambda that captured what a variable was": ("stream-race-raw", """
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    cudaStream_t s = a; //-
+    cudaStream_t s = b; //+
+    auto first = [=] { put<<<1, 32, 0, s>>>(x); };
+    s = b; //-
+    s = a; //+
+    first();
+    take<<<1, 32, 0, b>>>(x, y);
+    cudaDeviceSynchronize();
+}"""),
+    "a lambda with a capture of its own": ("stream-race-raw", """
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    auto first = [x, s = a] { put<<<1, 32, 0, s>>>(x); }; //-
+    auto first = [x, s = b] { put<<<1, 32, 0, s>>>(x); }; //+
+    first();
+    take<<<1, 32, 0, b>>>(x, y);
+    cudaDeviceSynchronize();
 }"""),
 }  # fmt: skip
 
