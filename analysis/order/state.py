@@ -273,17 +273,24 @@ def _apart(a: dict[int, dict[Path, Value]], b: dict[int, dict[Path, Value]]) -> 
     return list(compress(a, map(is_not, map(b.get, a), a.values())))
 
 
-def merge(a: State, b: State, fresh: Callable[[], str], forced: bool = False) -> State:
+def merge(
+    a: State, b: State, fresh: Callable[[], str], from_before: Callable[[int, Path], bool], forced: bool = False
+) -> State:
     """One state for two groups of paths, which are gone then. What differs becomes unknown, except that a handle wins over
-    nothing."""
+    nothing. `from_before` tells the places that held a number before anything was executed: where only one of the two wrote
+    one, the other still holds that."""
     memory = a.memory
     apart = _apart(b.memory, memory)
     here, there = _held_by_some(a, b, apart)
     doubtful = a.doubtful | b.doubtful | here | there
     released = _released(a, b, doubtful) if a.released or b.released else {}
+    alone = len(memory) > len(b.memory) - sum(obj not in memory for obj in apart)
+    for obj in [obj for obj in memory if obj not in b.memory] if alone else ():
+        memory[obj] = _opened(obj, memory[obj], {}, fresh, from_before)
     for obj in apart:
         x, y = memory.get(obj), b.memory[obj]
-        memory[obj] = y if x is None else _merged_below(x, y, fresh)
+        new = _opened(obj, y, {}, fresh, from_before) if x is None else _merged_below(obj, x, y, fresh, from_before)
+        memory[obj] = new
     facts = a.facts if a.facts == b.facts else {k: v for k, v in a.facts.items() if b.facts.get(k) == v}
     common = 0
     for p, q in zip(a.conditions, b.conditions, strict=False):
@@ -389,7 +396,13 @@ def merged_number(a: Poly, b: Poly, name: str) -> Poly:
     return symbol(f"-{name}" if negative else name)
 
 
-def _merged_below(a: dict[Path, Value], b: dict[Path, Value], fresh: Callable[[], str]) -> dict[Path, Value]:
+def _merged_below(
+    obj: int,
+    a: dict[Path, Value],
+    b: dict[Path, Value],
+    fresh: Callable[[], str],
+    from_before: Callable[[int, Path], bool],
+) -> dict[Path, Value]:
     """What an object holds on either of two groups of paths. Most of a large one is the same: it is copied as a whole."""
     out = dict(a)
     common = 0
@@ -399,9 +412,30 @@ def _merged_below(a: dict[Path, Value], b: dict[Path, Value], fresh: Callable[[]
             common += 1
             if mine is not theirs:
                 out[path] = _merged(mine, theirs, fresh)
+    if common < len(a):
+        out = _opened(obj, out, b, fresh, from_before)
     if common < len(b):
-        for path, theirs in b.items():
+        for path, theirs in _opened(obj, b, a, fresh, from_before).items():
             out.setdefault(path, theirs)
+    return out
+
+
+def _opened(
+    obj: int,
+    written: dict[Path, Value],
+    other: Mapping[Path, Value],
+    fresh: Callable[[], str],
+    from_before: Callable[[int, Path], bool],
+) -> dict[Path, Value]:
+    """What only one of two groups of paths wrote below an object, as it is on either: the others hold another number when they
+    have it from before; else it was made on these paths."""
+    out = written
+    for path, value in written.items():
+        if path in other or solid(value) or isinstance(value, Unknown) or not from_before(obj, path):
+            continue
+        if out is written:
+            out = dict(written)
+        out[path] = Num(symbol(fresh())) if isinstance(value, Num) else Unknown(fresh())
     return out
 
 

@@ -30,12 +30,20 @@ from stitchcuda.analysis.program.ir import (
 
 _HOST = ("host", "host_device")
 THRUST = frozenset({  # the names of thrust that stand for work on the device
-    "device_vector", "sort", "stable_sort", "sort_by_key", "stable_sort_by_key", "reduce", "reduce_by_key",
-    "transform", "transform_reduce", "copy", "copy_n", "copy_if", "inclusive_scan", "exclusive_scan",
-    "inclusive_scan_by_key", "exclusive_scan_by_key", "fill", "fill_n", "uninitialized_fill", "sequence",
-    "tabulate", "generate", "for_each", "for_each_n", "count", "count_if", "min_element", "max_element",
-    "minmax_element", "unique", "unique_by_key", "remove", "remove_if", "replace", "replace_if", "gather",
-    "scatter", "adjacent_difference", "inner_product", "find", "find_if", "equal", "merge", "partition",
+    "device_vector", "sort", "stable_sort", "sort_by_key", "stable_sort_by_key", "is_sorted", "is_sorted_until", "reduce",
+    "reduce_by_key", "transform", "transform_if", "transform_reduce", "copy", "copy_n", "copy_if", "inclusive_scan",
+    "exclusive_scan", "inclusive_scan_by_key", "exclusive_scan_by_key", "transform_inclusive_scan",
+    "transform_exclusive_scan", "fill", "fill_n", "uninitialized_fill", "uninitialized_fill_n", "uninitialized_copy",
+    "uninitialized_copy_n", "sequence", "tabulate", "generate", "generate_n", "for_each", "for_each_n", "count",
+    "count_if", "all_of", "any_of", "none_of", "min_element", "max_element", "minmax_element", "unique", "unique_copy",
+    "unique_count", "unique_by_key", "unique_by_key_copy", "remove", "remove_if", "remove_copy", "remove_copy_if",
+    "replace", "replace_if", "replace_copy", "replace_copy_if", "gather", "gather_if", "scatter", "scatter_if",
+    "adjacent_difference", "inner_product", "find", "find_if", "find_if_not", "equal", "mismatch", "merge",
+    "merge_by_key", "partition", "stable_partition", "partition_copy", "stable_partition_copy", "is_partitioned",
+    "partition_point", "reverse", "reverse_copy", "shuffle", "shuffle_copy", "swap_ranges", "lower_bound",
+    "upper_bound", "binary_search", "equal_range", "set_union", "set_union_by_key", "set_intersection",
+    "set_intersection_by_key", "set_difference", "set_difference_by_key", "set_symmetric_difference",
+    "set_symmetric_difference_by_key",
 })  # fmt: skip
 
 CUB = re.compile(  # the algorithms of cub for the whole device, with `using namespace cub`, too

@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import cached_property
 
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
-from stitchcuda.analysis.order.host import host_library
-from stitchcuda.analysis.order.host.host_library import NONE, RW, R, W
+from stitchcuda.analysis.order.cuda.thrust_effects import ANYWHERE, effects_of
 from stitchcuda.analysis.order.host.maps import Maps
 from stitchcuda.analysis.order.host.names import plain
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import number
-from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
+from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Range
 from stitchcuda.analysis.order.values import Either, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr
 
-# What an algorithm does to what its iterators lead to, by position; the last entry stands for further ones.
-_EFFECTS: dict[str, tuple[tuple[Mode, ...], ...]] = {
-    "inclusive_scan": (R, NONE, W, NONE), "exclusive_scan": (R, NONE, W, NONE), "sequence": (W, NONE),
-    "sort_by_key": (RW, NONE, RW, NONE), "stable_sort_by_key": (RW, NONE, RW, NONE), "unique": (RW, NONE),
-    "reduce_by_key": (R, NONE, R, W, W, NONE), "unique_by_key": (RW, NONE, RW, NONE), "tabulate": (W, NONE),
-    "inclusive_scan_by_key": (R, NONE, R, W, NONE), "exclusive_scan_by_key": (R, NONE, R, W, NONE),
-    "copy_if": (R, NONE, W, NONE), "remove_if": (RW, NONE), "replace": (RW, NONE), "replace_if": (RW, NONE),
-    "gather": (R, NONE, R, W, NONE), "scatter": (R, NONE, R, W, NONE), "transform_reduce": (R, NONE),
-    "adjacent_difference": (R, NONE, W, NONE), "uninitialized_fill": (W, NONE), "for_each_n": (RW, NONE),
-    "remove": (RW, NONE), "generate": (W, NONE), "merge": (R, NONE, R, NONE, W, NONE), "partition": (RW, NONE),
-    "find_if": (R, NONE),
-}  # fmt: skip
-_ANYWHERE = frozenset({"merge", "gather", "scatter"})  # other ranges than the first one have other lengths
-_TRANSFORMS = {4: (R, NONE, W, NONE), 5: (R, NONE, R, W, NONE)}  # one source or two
 _POLICIES = frozenset({"device", "host", "seq", "par", "par_nosync"})
+_OF_THE_HOST = re.compile(r"(?:^|::)(?:host|seq|(?:omp|tbb|cpp)::\w+)$")
+_ANY_SYSTEM = frozenset(
+    {"counting_iterator", "constant_iterator", "transform_iterator", "zip_iterator", "discard_iterator"}
+)
 _ON_DEVICE = frozenset({Memory.DEVICE.value, Memory.MANAGED.value})
 
 
@@ -69,8 +59,7 @@ class Thrust(Maps):
         if kept is not None:
             args = args[1:]
         short = plain(name)
-        effects = _TRANSFORMS.get(len(args)) if short == "transform" else None
-        effects = effects or _EFFECTS.get(short) or host_library.EFFECTS.get(short)
+        effects = effects_of(short, len(args))
         if effects is None:
             return None
         stream = self.default_stream(state)
@@ -80,10 +69,12 @@ class Thrust(Maps):
             stream = kept[0]
         values = [self.evaluate(a, state) for a in args]
         accesses: list[Access] = []
-        on_device = False
+        on_device = kept is not None or (policy is not None and not _of_the_host(policy))
+        seen = False
         for position, (value, arg) in enumerate(zip(values, args, strict=True)):
             for pointer in self._ranges(value, arg, state):
                 on_device |= self.objects[pointer.place.object].memory in _ON_DEVICE
+                seen = True
                 one_of = isinstance(value, Either)
                 where = _elements(short, pointer, position, values)
                 for mode in effects[min(position, len(effects) - 1)]:
@@ -91,7 +82,7 @@ class Thrust(Maps):
                     accesses.append(
                         Access(buffer, mode, where, Certainty.MAY if one_of else Certainty.MUST, one_of=one_of)
                     )
-        if on_device:
+        if on_device or (not seen and policy is None and bool(args) and self._of_any_system(args[0], state)):
             op = self.emit_device(
                 state, ApiKind.LIBRARY_CALL, name, expr.span, stream, accesses=tuple(merge_accesses(accesses))
             )
@@ -101,6 +92,18 @@ class Thrust(Maps):
         if isinstance(first, Pointer):
             return Pointer(first.place, first.array, None, first.element)
         return Unknown(self.fresh(short))
+
+    def _of_any_system(self, arg: Expr, state: State) -> bool:
+        """Iterators that lead to no memory, as those that count: algorithms that are given nothing else run on the device."""
+        while isinstance(arg, ir.Binary) and arg.op in "+-":
+            arg = arg.left
+        match arg:
+            case ir.Construct(type=type):
+                return plain(type.name) in _ANY_SYSTEM
+            case ir.Call(callee=ir.Name(name=name)):
+                return plain(name).removeprefix("make_") in _ANY_SYSTEM
+        declared = self.names.resolve(self.static_type(arg, state))
+        return declared is not None and plain(declared.name) in _ANY_SYSTEM
 
     def _ranges(self, value: Value, arg: Expr, state: State) -> list[Pointer]:
         """What an iterator leads to, one that is made of others included: `make_zip_iterator(make_tuple(a.begin(), b.begin()))`."""
@@ -121,7 +124,7 @@ def _elements(name: str, pointer: Pointer, position: int, values: Sequence[Value
     if behind.offset is None:
         return behind
     first, last = values[0], values[1] if len(values) > 1 else None
-    if name in _ANYWHERE and position > 0 or not isinstance(first, Pointer) or not isinstance(last, Pointer):
+    if name in ANYWHERE and position > 0 or not isinstance(first, Pointer) or not isinstance(last, Pointer):
         return behind
     if first.place != last.place or first.index is None or last.index is None:
         return behind
@@ -136,13 +139,6 @@ def elements_behind(pointer: Pointer) -> Range:
     return Range(pointer.index * number(pointer.element))
 
 
-def is_algorithm(name: str) -> bool:
-    """Whether a function is one of thrust's that works on the device."""
-    if not name.removeprefix("::").startswith("thrust::"):
-        return False
-    return plain(name) == "transform" or plain(name) in _EFFECTS or plain(name) in host_library.EFFECTS
-
-
 def _policy(args: tuple[Expr, ...]) -> tuple[Expr | None, tuple[Expr, ...]]:
     """The execution policy that a call begins with, and the other arguments."""
     first = args[0] if args else None
@@ -155,3 +151,8 @@ def _policy(args: tuple[Expr, ...]) -> tuple[Expr | None, tuple[Expr, ...]]:
 
 def _nosync(policy: Expr | None) -> bool:
     return policy is not None and any(isinstance(n, ir.Name) and plain(n.name) == "par_nosync" for n in ir.walk(policy))
+
+
+def _of_the_host(policy: Expr) -> bool:
+    """`thrust::host`, and the like, with or without what is called on it."""
+    return any(isinstance(n, ir.Name) and _OF_THE_HOST.search(n.name) is not None for n in ir.walk(policy))

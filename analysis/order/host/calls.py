@@ -7,12 +7,12 @@ from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import NULL, key_of
 from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
-from stitchcuda.analysis.order.cuda.thrust import is_algorithm
+from stitchcuda.analysis.order.cuda.thrust_effects import is_algorithm
 from stitchcuda.analysis.order.host import overloads, packs, statics, threads, traits
 from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
-from stitchcuda.analysis.order.host.names import CONTAINERS, NUMBERS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import CONTAINERS, DEVICE_CONTAINERS, NUMBERS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -222,10 +222,11 @@ class Calls(Methods):
         function = bodies[0]
         if len(bodies) > 1:
             types = self.types_of(expr.args, state)
-            function = overloads.best(bodies, types, self._is_of_the_program, lambda f: self._class_of(f, this))
+            function = overloads.best(bodies, types, self.is_of_the_program, lambda f: self.class_of(f, this))
         if function.space in ("global", "device"):
             return self.unresolved(function.name, expr, state)
-        if not self.follows(function) and not any(self._is_device_code(a) for a in expr.args):
+        passed = any(self._is_device_code(a) for a in expr.args) or self._is_given_a_vector(expr.args, state)
+        if not passed and not self.follows(function):
             return self._summarised(function, this, expr, state)
         if len(self.frames) >= self.options.max_depth or sum(f.function.uid == function.uid for f in self.frames) > 1:
             self.cut(expr.span, f"call of {function.name} not followed (depth)")
@@ -233,17 +234,6 @@ class Calls(Methods):
                 self.lengths_unknown(state, this)
             return self.unresolved(function.name, expr, state)
         return self.enter(function, this, expr.args, expr.keywords, expr.span, state, template)
-
-    def _is_of_the_program(self, type: TypeRef) -> bool:
-        return self.names.record(TypeRef(type.name)) is not None
-
-    def _class_of(self, function: Function, this: Place | None) -> dict[str, TypeRef | None]:
-        """The template parameters of a method's class, for an object of it."""
-        if not function.record or not function.template:
-            return {}
-        own = dict.fromkeys(statics.parameters(self.program, function))
-        given = self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))) if this else {}
-        return {name: given.get(name) or self.frame.types.get(name) for name in own}
 
     def types_of(self, args: tuple[Expr, ...], state: State) -> list[TypeRef | None]:
         """The types of arguments, as far as they are seen without evaluating them."""
@@ -522,6 +512,17 @@ class Calls(Methods):
         if isinstance(arg, ir.Name) and self.variable(arg.name) is None:
             return api.is_work(arg.name) or any(u in self.program.reaches_cuda for u in self.functions_named(arg))
         return False
+
+    def _is_given_a_vector(self, args: tuple[Expr, ...], state: State) -> bool:
+        """Whether an argument is a vector on the device: who looks into it copies."""
+        if not self._uses_vectors:
+            return False
+        types = self.types_of(args, state)
+        return any(t is not None and not t.pointer and plain(t.name) in DEVICE_CONTAINERS for t in types)
+
+    @cached_property
+    def _uses_vectors(self) -> bool:
+        return any(plain(m) in DEVICE_CONTAINERS for f in self.program.functions.values() for m in f.mentions)
 
     def _closure_reaches(self, node: ir.Lambda) -> bool:
         for inner in ir.walk(node.body):

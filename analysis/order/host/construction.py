@@ -152,11 +152,13 @@ class Construction(Deleters):
         constructors = tuple(f for f in constructors if f.body is not None)
         if len(args) == 1 and self._is_one(args[0], record, state):
             constructors = tuple(f for f in constructors if plain(f.params[0].type.name) == plain(record.name))
-        if constructors:
-            given = {name for name, _ in constructors[0].initializers}
-            self._defaults(place, record, state, span, given, self.class_types(constructors[0], resolved))
-            self.joined(self.enter(constructors[0], place, args, (), span, state), state)
-            if len(args) == 1 and member_by_member(constructors[0], record):
+        constructor = self.constructor_meant(constructors, place, args, state)
+        if constructor is not None:
+            given = {name for name, _ in constructor.initializers}
+            if plain(record.name) not in given:  # another one of the class does what is to be done first
+                self._defaults(place, record, state, span, given, self.class_types(constructor, resolved))
+            self.joined(self.enter(constructor, place, args, (), span, state), state)
+            if len(args) == 1 and member_by_member(constructor, record):
                 self._copied_as_is(place, args[0], state)
             return
         base = self._constructed_by_base(record, resolved, args)
@@ -288,8 +290,7 @@ class Construction(Deleters):
         return False
 
     def destroy_contents(self, place: Place, type: TypeRef, state: State, span: Span) -> None:
-        """The destructors of the elements of an array or a container; a layer above does."""
-        raise NotImplementedError
+        raise NotImplementedError  # the destructors of the elements of an array or a container; a layer above
 
     @cached_property
     def member_copies(self) -> set[Place]:
@@ -440,8 +441,11 @@ class Construction(Deleters):
         self.store_value(state, place, self.evaluate(initial, state) if found is None else found)
 
     def _base_named(self, this: Place, name: str) -> TypeRef | None:
-        """The base class that a constructor initialises by name."""
-        record = self.names.record(self.names.resolve(self.bound_type(self.type_of(this))))
+        """The base class that a constructor initialises by name, or the class itself: another constructor of it does."""
+        type = self.names.resolve(self.bound_type(self.type_of(this)))
+        record = self.names.record(type)
+        if type is not None and record is not None and plain(record.name) == plain(name):
+            return TypeRef(record.name, type.args)
         found = [b for b in record.bases if plain(b) == plain(name)] if record is not None else []
         return TypeRef(found[0]) if found and self.owns_objects(TypeRef(found[0])) is not None else None
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cached_property
 
+from stitchcuda.analysis.order.host import overloads, statics
 from stitchcuda.analysis.order.host.host_calls import HostCalls, Outcome
-from stitchcuda.analysis.order.host.names import EVENT_TYPES, SMART_POINTERS, STREAM_TYPES, plain
+from stitchcuda.analysis.order.host.names import EVENT_TYPES, NUMBERS, SMART_POINTERS, STREAM_TYPES, plain
 from stitchcuda.analysis.order.recorder import Frame
-from stitchcuda.analysis.order.state import State, merge, merged_number
+from stitchcuda.analysis.order.state import Path, State, merge, merged_number
 from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.values import Num, Place, Pointer, Reference, Struct, Unknown, Value, either, solid
 from stitchcuda.analysis.program import ir
@@ -37,12 +38,20 @@ class Deleters(HostCalls):
             return Unknown("dead")
         current, value = outcomes[0]
         for other, other_value in outcomes[1:]:
-            current = merge(current, other, self.fresh)
+            current = merge(current, other, self.fresh, self.number_from_before)
             if other_value != value:
                 value = self._either(value, other_value)
         if current is not state:
             state.become(current)
         return value
+
+    def number_from_before(self, obj: int, path: Path) -> bool:
+        """Whether a number stood there before anything was executed: in a global, or in what an entry is given."""
+        held = self.objects[obj]
+        if held.origin not in ("global", "parameter", "unknown"):
+            return False
+        type = self.names.resolve(self.type_of(Place(obj, path)))
+        return type is not None and not type.pointer and not type.dims and type.name in NUMBERS
 
     def _either(self, a: Value, b: Value) -> Value:
         if isinstance(a, Struct) or isinstance(b, Struct):
@@ -58,6 +67,37 @@ class Deleters(HostCalls):
 
     def _methods(self, record: str, name: str, argc: int) -> tuple[Function, ...]:
         return self.meant(self.frame.function.path, name, argc, record)
+
+    def types_of(self, args: tuple[Expr, ...], state: State) -> list[TypeRef | None]:
+        """The types of arguments, as far as they are seen; a layer above looks."""
+        raise NotImplementedError
+
+    def class_types(self, function: Function, type: TypeRef | None) -> dict[str, TypeRef]:
+        """What the template parameters of a class stand for; a layer above knows."""
+        raise NotImplementedError
+
+    def is_of_the_program(self, type: TypeRef) -> bool:
+        return self.names.record(TypeRef(type.name)) is not None
+
+    def class_of(self, function: Function, this: Place | None) -> dict[str, TypeRef | None]:
+        """The template parameters of a method's class, for an object of it."""
+        if not function.record or not function.template:
+            return {}
+        own = dict.fromkeys(statics.parameters(self.program, function))
+        given = self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))) if this else {}
+        return {name: given.get(name) or self.frame.types.get(name) for name in own}
+
+    def constructor_meant(
+        self, found: tuple[Function, ...], place: Place, args: tuple[Expr, ...], state: State
+    ) -> Function | None:
+        """The one of several constructors that fits what is given; one that hands on to another does not mean itself."""
+        running = {frame.function.uid for frame in self.frames if frame.this == place}
+        found = tuple(f for f in found if f.uid not in running)
+        if len(found) < 2:
+            return found[0] if found else None
+        return overloads.best(
+            found, self.types_of(args, state), self.is_of_the_program, lambda f: self.class_of(f, place)
+        )
 
     def meant(self, path: str, name: str, argc: int, record: str | None) -> tuple[Function, ...]:
         """What a call in a file means (see `link.resolve`), looked up once."""

@@ -16,7 +16,7 @@ from functools import cached_property
 
 from stitchcuda.analysis.order.arithmetic import divide
 from stitchcuda.analysis.order.cuda.queries import decisive_query
-from stitchcuda.analysis.order.cuda.thrust import is_algorithm
+from stitchcuda.analysis.order.cuda.thrust_effects import is_algorithm
 from stitchcuda.analysis.order.effort import SHOWN
 from stitchcuda.analysis.order.host.lengths import rounds_before
 from stitchcuda.analysis.order.host.periods import MAX_PERIOD, Counter, Periods

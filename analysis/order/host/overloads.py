@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+from stitchcuda.analysis.order.host.names import CONTAINERS, DEVICE_CONTAINERS, plain
 from stitchcuda.analysis.order.host.traits import KNOWN, canonical
 from stitchcuda.analysis.program.ir import Function, TypeRef
 
@@ -62,15 +63,20 @@ def _fits(function: Function, param: TypeRef, type: TypeRef, known: Callable[[Ty
 
 def deduced(function: Function, types: Sequence[TypeRef | None], bound: Mapping[str, TypeRef]) -> dict[str, TypeRef]:
     """The template parameters that a call does not name, from the types of the arguments. What `T& x` and `T&& x` are given is
-    not told apart, and the second makes a reference of T: neither says what T is."""
+    not told apart, and the second makes a reference of T: neither says what T is, except that containers are seldom forwarded."""
     found: dict[str, TypeRef] = {}
     for param, type in zip(function.params, types, strict=False):
         name = param.type.name
         if type is None or name not in function.template or name in bound or name in found or param.type.args:
             continue
-        if param.type.reference and not param.type.const and not param.type.pointer:
+        refers = param.type.reference and not param.type.const and not param.type.pointer
+        if refers and (plain(type.name) not in CONTAINERS | DEVICE_CONTAINERS or _forwards(function)):
             continue
         pointer = type.pointer + len(type.dims) - param.type.pointer - len(param.type.dims)
         if pointer >= 0:
             found[name] = TypeRef(type.name, type.args, pointer)
     return found
+
+
+def _forwards(function: Function) -> bool:
+    return any(name.rpartition("::")[2] == "forward" for name in function.mentions)

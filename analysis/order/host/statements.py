@@ -61,7 +61,7 @@ class Statements(Calls):
                 )
                 if alike or len(kept) >= self.path_limit:
                     merged = value if value == other_value else self._either(value, other_value)
-                    kept[k] = (merge(other, state, self.fresh, forced=not alike), merged)
+                    kept[k] = (merge(other, state, self.fresh, self.number_from_before, forced=not alike), merged)
                     break
             else:
                 kept.append((state, value))
@@ -399,7 +399,7 @@ class Statements(Calls):
                 continue
             for k, other in enumerate(kept):
                 if not (keep and order_differs(other, state)) and not handles_differ(other, state):
-                    kept[k] = merge(other, state, self.fresh)
+                    kept[k] = merge(other, state, self.fresh, self.number_from_before)
                     break
             else:
                 kept.append(state)
@@ -410,7 +410,7 @@ class Statements(Calls):
         kept = list(states)
         while len(kept) > most:
             last = kept.pop()
-            kept[-1] = merge(kept[-1], last, self.fresh, forced=True)
+            kept[-1] = merge(kept[-1], last, self.fresh, self.number_from_before, forced=True)
         return kept
 
     def _recurs(self, condition: Expr) -> bool:

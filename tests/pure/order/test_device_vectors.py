@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.analysis.order.cuda.thrust import is_algorithm
+from stitchcuda.analysis.order.cuda.thrust_effects import is_algorithm
 from stitchcuda.analysis.order.timeline import Mode, Op
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.program.link import THRUST

@@ -72,3 +72,12 @@ def test_one_that_lives_as_long_as_its_thread_is_made_once(word: str) -> None:
     assert kinds.count(ApiKind.STREAM_CREATE) == 1
     assert ApiKind.STREAM_DESTROY not in kinds
     assert result.op("a").stream == result.op("b").stream
+
+
+def test_a_global_that_only_some_paths_set_is_either() -> None:
+    """Its initialiser counts where no path wrote it."""
+    before = """bool fast = false; int asked(const char* what);
+    void go(float* p) { if (fast) a<<<1, 1>>>(p); else b<<<1, 1>>>(p); }
+    """
+    result = run('if (asked("fast")) fast = true; go(x);', before=before)
+    assert [op.kernel for op in result.timeline.ops if op.kernel] == ["a", "b"]
