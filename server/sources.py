@@ -25,17 +25,21 @@ HEADERS = (".h", ".hh", ".hpp", ".hxx", ".cuh", ".inl")
 
 QUOTED_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*"([^"\r\n]+)"', re.MULTILINE)
 _IMPORT = re.compile(rb"^[ \t]*(?:from[ \t]+\.?([\w.]+)[ \t]+import|import[ \t]+([\w.]+))", re.MULTILINE)
-# Words that only code around CUDA has. `<<<` alone would match git conflict markers and shell text.
+# What only code around CUDA has. `<<<` alone would match git conflict markers and shell text.
+_CUDA_HEADER = (
+    rb"[<\"](?:cu(?:da|b/|blas|fft|dnn|rand|sparse|solver|tensor)|thrust/|nccl|nvrtc|cooperative_groups|device_launch_parameters"
+    rb"|[^\">\r\n]*\.cuh[\">])"
+)
 _CUDA = re.compile(
-    rb"<<<[^<>\n]*|#[ \t]*include[ \t]*[<\"](?:cuda|cu(?:blas|fft|dnn|rand|sparse|solver|tensor)|thrust/|cub/|nccl|nvrtc"
-    rb"|cooperative_groups|device_launch_parameters)|\b__global__\b|\bcuda(?:Malloc|Memcpy|Stream|Event|Launch)"
+    rb"<<<[^<>\n]*|#[ \t]*include[ \t]*"
+    + _CUDA_HEADER
+    + rb"|\b__global__\b|\bcuda(?:Malloc|Memcpy|Stream|Event|Launch)"
+    rb"|\bcuda[A-Z]\w*[ \t]*\(|\bcu(?:Mem|Stream|Event|Launch)[A-Z]\w*[ \t]*\("
 )
-# Each match of `_CUDA` holds one of these. Plain C++ is told from CUDA by them alone, at memory speed: this runs with each
-# keystroke.
-_CUDA_WORDS = tuple(
-    b"<<< __global__ cuda cublas cufft cudnn curand cusparse cusolver cutensor thrust/ cub/ nccl nvrtc cooperative_groups"
-    b" device_launch_parameters".split()
-)
+# Each match of `_CUDA` holds one of these. Plain C++ is told from CUDA by them alone, at memory speed, since each begins with a word:
+# this runs with each keystroke.
+_CUDA_WORDS = (b"<<<", b"__global__")
+_CUDA_FORMS = (re.compile(rb"cu(?:da|Mem|Stream|Event|Launch)"), re.compile(rb"include[ \t]*" + _CUDA_HEADER))
 _CUPY = re.compile(rb"^[ \t]*(?:import|from)[ \t]+(?:cupy|cupyx)\b", re.MULTILINE)
 _TORCH = re.compile(rb"^[ \t]*(?:import|from)[ \t]+torch\b", re.MULTILINE)
 _SAID = re.compile(rb"^[ \t]*CompilationDatabase:[ \t]*(\S[^\r\n#]*)", re.MULTILINE)
@@ -53,7 +57,7 @@ def is_relevant(path: str, language: str, text: bytes) -> bool:
     if suffix == ".py" or language == "python":
         return _CUPY.search(text) is not None or b"cuda" in text and _TORCH.search(text) is not None
     if suffix in SOURCES or suffix in HEADERS or language in ("c", "cpp"):
-        if not any(word in text for word in _CUDA_WORDS):
+        if not (any(word in text for word in _CUDA_WORDS) or any(form.search(text) for form in _CUDA_FORMS)):
             return False
         return any(not m.group().startswith(b"<<<") or _LAUNCH.match(text, m.start()) for m in _CUDA.finditer(text))
     return False

@@ -63,6 +63,7 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
     the walk of a directory found and cannot use is told only when it looks like CUDA."""
     known: dict[str, _File] = {}
     problems: list[Problem] = []
+    plain: list[str] = []  # asked for, and without CUDA: nothing is said of those that a program with CUDA takes in
     unusable = False
     read = 0
     asked = set(named)
@@ -80,15 +81,17 @@ def plan(files: Sequence[str], named: Sequence[str]) -> Plan:
             if path in asked:
                 problems.append(Problem(path, 0, "uses no CuPy", "nothing to check"))
             continue
-        if not made.cuda and path in asked and got.problem is None:
-            problems.append(Problem(path, 0, "uses no CUDA", "nothing to check"))
         known[path] = made
+        if not made.cuda and path in asked and got.problem is None:
+            plain.append(path)
+    groups = tuple(_groups(known, _Finder(known), tops_of(named), frozenset(plain)))
+    in_program = {path for group in groups for path in (*group.sources, *group.context)}
+    problems += [Problem(path, 0, "uses no CUDA", "nothing to check") for path in plain if path not in in_program]
     if files and not read:
         unusable = True
-    elif read and not any(file.cuda for file in known.values()) and not problems:
+    elif read and not groups and not problems:
         problems.append(Problem(named[0], 0, "uses no CUDA", "nothing to check"))
-    finder = _Finder(known)
-    return Plan(tuple(_groups(known, finder, tops_of(named))), tuple(problems), unusable)
+    return Plan(groups, tuple(problems), unusable)
 
 
 def with_their_programs(named: Sequence[str]) -> list[str]:
@@ -116,7 +119,8 @@ def tops_of(named: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(repository(folder) or folder for folder in folders))
 
 
-def _groups(known: dict[str, _File], finder: _Finder, tops: Sequence[str]) -> Iterator[Group]:
+def _groups(known: dict[str, _File], finder: _Finder, tops: Sequence[str], plain: frozenset[str]) -> Iterator[Group]:
+    """Of folders without CUDA only the `plain` files are followed to what they include: the headers of a whole tree would take long."""
     covered: set[str] = set()
     places: dict[str, list[program.Place]] = {}
     for file in known.values():
@@ -125,7 +129,7 @@ def _groups(known: dict[str, _File], finder: _Finder, tops: Sequence[str]) -> It
             places[folder] = list(program.places(os.path.abspath(file.path), tops))
     with_cuda = {os.path.dirname(f.path) for f in known.values() if f.cuda}
     for place, files in _programs([f for f in known.values() if not f.header], places):
-        if with_cuda.isdisjoint(os.path.dirname(f.path) for f in files):
+        if with_cuda.isdisjoint(os.path.dirname(f.path) for f in files) and plain.isdisjoint(f.path for f in files):
             continue
         for part in _by_main(files):
             context = _context(part, known, finder, place)
@@ -211,15 +215,22 @@ class _Finder:
         self._by_name: dict[str, list[str]] = defaultdict(list)
         self._here = {os.path.abspath(path): path for path in known}
         self._libraries: dict[str, list[str]] = {}
+        self._resolved: dict[tuple[str, str, bool], str | None] = {}
         for path in known:
             self._by_name[os.path.basename(path)].append(path)
 
     def resolve(self, path: str, name: str, quoted: bool) -> str | None:
+        include = (os.path.dirname(path), name, quoted)
+        if include not in self._resolved:
+            self._resolved[include] = self._resolve(*include)
+        return self._resolved[include]
+
+    def _resolve(self, here: str, name: str, quoted: bool) -> str | None:
         if quoted:
-            target = self.read(os.path.join(os.path.dirname(path), name))
+            target = self.read(os.path.join(here, name))
             if target is not None:
                 return target
-        for folder in cmake_lists.beside(os.path.dirname(path)).include_folders:
+        for folder in cmake_lists.beside(here).include_folders:
             target = self.read(os.path.join(folder, name))
             if target is not None:
                 return target

@@ -4,7 +4,7 @@ local M = {}
 
 M.words = {
   "<<<", "__global__", "cuda", "cublas", "cufft", "cudnn", "curand", "cusparse", "cusolver", "cutensor", "thrust/", "cub/", "nccl",
-  "nvrtc", "cooperative_groups", "device_launch_parameters",
+  "nvrtc", "cooperative_groups", "device_launch_parameters", ".cuh", "cuMem", "cuStream", "cuEvent", "cuLaunch",
 }
 M.python_words = { "cupy", "torch" }
 
