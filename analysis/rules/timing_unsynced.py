@@ -69,6 +69,11 @@ _SAID = re.compile(
     r"(time|latency|cost|rate) (to|of|taken to) (the )?(launch|enqueue|submit|issue|dispatch)",
     re.IGNORECASE,
 )
+# the same in the name of a class or function that does the measuring
+_NAMED = re.compile(
+    r"(cpu|host)_?only|overhead|(no|without)_?(sync|wait)|(launch|enqueue|submit|issue|dispatch)_?(time|latency|rate|cost)",
+    re.IGNORECASE,
+)
 _LINES = 4  # around the interval that are looked at
 
 
@@ -120,6 +125,7 @@ def _clock(given: RuleInput, measured: Measurement, waited: dict[Site | None, in
         level = Confidence.POSSIBLE  # another time covers the work properly: this one is of the asking
     if (
         _named_on_purpose(given, measured)
+        or _called_on_purpose(measured)
         or _said_nearby(given, measured)
         or released_since(line, mask, measured.covered) == mask
         or all(_of_the_other_version(given, measured, op) for op in sure)
@@ -198,6 +204,11 @@ def _named_on_purpose(given: RuleInput, measured: Measurement) -> bool:
         if around and _ON_PURPOSE.search(_without_strings_of_checks(_written(body, around[-1][0].span))):
             return True
     return False
+
+
+def _called_on_purpose(measured: Measurement) -> bool:
+    """A class or function around the readings says so, such as `measure_cpu_only`."""
+    return any(_NAMED.search("::".join(site.function.rsplit("::", 2)[1:])) for site in (measured.site, *measured.calls))
 
 
 def _written(body: edits.Body, statement: Span) -> str:

@@ -241,3 +241,21 @@ def test_the_time_of_a_version_that_works_on_the_host(given: dict[str, str], cod
     index.put("a.cu", (HEAD + text).encode())
     found = [f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE]
     assert [f.code for f in found if f.code == "timing-unsynced"] == codes
+
+
+@pytest.mark.parametrize(
+    ("name", "codes"), [("measure_cpu_only", []), ("time_without_sync", []), ("measure", ["timing-unsynced"])]
+)
+def test_a_class_is_named_after_the_asking_that_it_measures(name: str, codes: list[str]) -> None:
+    text = f"""
+struct Timer {{ Clock::time_point a, b; void start() {{ a = Clock::now(); }} void stop() {{ b = Clock::now(); }}
+  double length() {{ return seconds(b - a); }} }};
+template <class F> struct {name} {{ F work; double all = 0;
+  void run() {{ Timer t; work(t); all += t.length(); }} }};
+void g(float* x) {{ auto work = [&](auto& t) {{ t.start(); k<<<1, 1>>>(x, 1); t.stop(); }};
+  {name}<decltype(work)> m{{work}}; m.run(); cudaDeviceSynchronize(); }}
+"""
+    index = Index(strict=True)
+    index.put("a.cu", (HEAD + text).encode())
+    found = [f for f in index.analyse().findings if f.confidence is not Confidence.POSSIBLE]
+    assert [f.code for f in found if f.code == "timing-unsynced"] == codes
