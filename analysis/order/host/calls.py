@@ -10,6 +10,7 @@ from stitchcuda.analysis.order.cuda.clocks import STOPWATCHES
 from stitchcuda.analysis.order.cuda.thrust_effects import is_algorithm
 from stitchcuda.analysis.order.host import overloads, packs, statics, threads, traits
 from stitchcuda.analysis.order.host.construction import Outcome
+from stitchcuda.analysis.order.host.deleters import member_by_member
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
 from stitchcuda.analysis.order.host.names import CONTAINERS, DEVICE_CONTAINERS, NUMBERS, SMART_POINTERS, plain
@@ -154,6 +155,9 @@ class Calls(Methods):
         if method is None or place is None:
             return None
         self.joined(self.enter(method, place, (expr.value,), (), expr.span, state), state)
+        record = self.names.record(TypeRef(method.record))
+        if record is not None and member_by_member(method, record):
+            self.copied_as_is(place, expr.value, state)
         return Struct(place)
 
     def assigns_object(self, expr: ir.Assign, state: State) -> bool:

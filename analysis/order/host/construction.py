@@ -159,7 +159,7 @@ class Construction(Deleters):
                 self._defaults(place, record, state, span, given, self.class_types(constructor, resolved))
             self.joined(self.enter(constructor, place, args, (), span, state), state)
             if len(args) == 1 and member_by_member(constructor, record):
-                self._copied_as_is(place, args[0], state)
+                self.copied_as_is(place, args[0], state)
             return
         base = self._constructed_by_base(record, resolved, args)
         if base is not None:  # `using Base::Base;`
@@ -239,7 +239,7 @@ class Construction(Deleters):
         type = self.names.resolve(self.bound_type(self.static_type(arg, state)))
         return type is not None and self.names.record(type) is record
 
-    def _copied_as_is(self, target: Place, source: Expr, state: State) -> None:
+    def copied_as_is(self, target: Place, source: Expr, state: State) -> None:
         """A constructor copied the members of another object and left that as it was: both own what they hold (A4)."""
         if isinstance(source, ir.Call) and source.args:
             source = source.args[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -245,7 +246,7 @@ def is_nothing(init: Expr) -> bool:
 
 
 def member_by_member(constructor: Function, record: ir.Record) -> bool:
-    """A constructor takes something that another object of its class owns, as it is, and leaves it there."""
+    """A constructor or assignment takes something that another object of its class owns, as it is, and leaves it there."""
     if constructor.body is None or len(constructor.params) != 1:
         return False
     param = constructor.params[0]
@@ -256,14 +257,43 @@ def member_by_member(constructor: Function, record: ir.Record) -> bool:
     for _, value in constructor.initializers:
         given = value.args[0] if isinstance(value, ir.Construct) and len(value.args) == 1 else value
         taken.add(_member_of(given, param.name))
-    for stmt in constructor.body.body:
-        done = stmt.expr if isinstance(stmt, ir.Evaluate) else None
-        if not isinstance(done, ir.Assign) or done.op or any(isinstance(n, ir.Call) for n in ir.walk(done)):
+    for done in _assigned(constructor.body, param.name):
+        if done is None or done.op or any(isinstance(n, ir.Call) for n in ir.walk(done)):
             return False
         left.add(_member_of(done.target, param.name))
         taken.add(_member_of(done.value, param.name))
     owning = {f.name for f in record.fields if f.type.pointer or f.type.name in STREAM_TYPES | EVENT_TYPES}
     return bool((taken - left) & owning)
+
+
+_GIVES_UP = ir.RELEASES | {ir.ApiKind.STREAM_DESTROY, ir.ApiKind.EVENT_DESTROY}
+
+
+def _assigned(stmt: ir.Stmt, other: str) -> Iterator[ir.Assign | None]:
+    """The assignments of a body; None for what may do something else with what the `other` object owns."""
+    match stmt:
+        case ir.Block(body=body):
+            for inner in body:
+                yield from _assigned(inner, other)
+        case ir.If(condition=condition, then=then, otherwise=otherwise):
+            asks = not isinstance(condition, ir.Binary) or condition.op not in ("==", "!=")  # `this != &other`
+            if asks and _mentions(condition, other):
+                yield None
+            yield from _assigned(then, other)
+            if otherwise is not None:
+                yield from _assigned(otherwise, other)
+        case ir.Evaluate(expr=ir.Assign() as done):
+            yield done
+        case ir.Evaluate(expr=ir.Api(kind=kind)) if kind in _GIVES_UP and not _mentions(stmt, other):
+            return  # what the object had before
+        case ir.Return() if not _mentions(stmt, other):
+            return
+        case _:
+            yield None
+
+
+def _mentions(node: ir.Stmt | Expr, name: str) -> bool:
+    return any(isinstance(n, ir.Name) and n.name == name for n in ir.walk(node))
 
 
 def _member_of(expr: Expr, name: str) -> str:

@@ -241,6 +241,31 @@ void f(float* x, float* y) {
     take<<<1, 32, 0, b>>>(x, y);
     cudaDeviceSynchronize();
 }"""),
+    "an assignment that leaves the other one its memory": ("double-free", """
+struct Field {
+    float* p = nullptr;
+    Field() = default;
+    explicit Field(int n) { cudaMalloc(&p, n); }
+    Field(const Field&) = delete;
+    Field& operator=(Field&& o) noexcept {
+        if (this != &o) {
+            if (p) cudaFree(p);
+            p = o.p;
+            o.p = nullptr; //+
+        }
+        return *this;
+    }
+    ~Field() { if (p) cudaFree(p); }
+};
+void f() {
+    Field current;
+    {
+        Field first(128);
+        current = std::move(first);
+    }
+    put<<<1, 32>>>(current.p); //+
+    cudaDeviceSynchronize();
+}"""),
 }  # fmt: skip
 
 CLEAN = {
@@ -274,6 +299,30 @@ void f(const Config& c, float* x, float* y) {
     """ + STREAMS + """
     Pass p(c);
     p.submit(x, y, a, b);
+    cudaDeviceSynchronize();
+}""",
+    "an assignment that counts its owners": """
+struct Field {
+    float* p = nullptr; int* owners = nullptr;
+    explicit Field(int n) : owners(new int(1)) { cudaMalloc(&p, n); }
+    Field(const Field&) = delete;
+    Field& operator=(const Field& o) {
+        drop();
+        p = o.p;
+        owners = o.owners;
+        ++*owners;
+        return *this;
+    }
+    void drop() { if (owners && --*owners == 0) { cudaFree(p); delete owners; } }
+    ~Field() { drop(); }
+};
+void f() {
+    Field current(64);
+    {
+        Field first(128);
+        current = first;
+    }
+    put<<<1, 32>>>(current.p);
     cudaDeviceSynchronize();
 }""",
 }  # fmt: skip
