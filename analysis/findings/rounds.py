@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.edits import Body
 from stitchcuda.analysis.findings.finding import RuleInput
-from stitchcuda.analysis.findings.waits import callee_name, last_name, takes_time
+from stitchcuda.analysis.findings.waits import callee_name, is_timer_macro, last_name, takes_time
 from stitchcuda.analysis.order.symbolic import Poly, equal
 from stitchcuda.analysis.order.timeline import Op, Timeline
 from stitchcuda.analysis.program.ir import (
@@ -172,7 +172,7 @@ def _takes_time(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
     if isinstance(node, Declare):
         return takes_time(node.type.name)  # `Timer t;`
     if not isinstance(node, Call):
-        return False
+        return is_timer_macro(node)
     name = last_name(callee_name(node))
     uids = program.by_name.get(name, ())
     if not uids:

@@ -30,6 +30,7 @@ from stitchcuda.analysis.program.ir import (
     Cast,
     Declare,
     Deref,
+    Evaluate,
     Expr,
     Function,
     Index,
@@ -242,7 +243,12 @@ def checked_next(body: Body, wait: Op, program: Program) -> bool:
 def _takes_time(node: Stmt | Expr) -> bool:
     if isinstance(node, Api):
         return node.kind in (ApiKind.ELAPSED_TIME, ApiKind.EVENT_RECORD)
-    return isinstance(node, Call) and takes_time(callee_name(node))
+    return isinstance(node, Call) and takes_time(callee_name(node)) or is_timer_macro(node)
+
+
+def is_timer_macro(node: Stmt | Expr) -> bool:
+    """`STOP_TIMER;`: a macro that is not in sight, or stands for nothing in this build."""
+    return isinstance(node, Evaluate) and isinstance(node.expr, Name) and takes_time(node.expr.name)
 
 
 def asks_for_error(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
@@ -360,6 +366,8 @@ def _disturbs(program: Program, node: Stmt | Expr, seen: set[str]) -> bool:
         return node.kind in _MEASURES or node.name in _COUNTS_FREED
     if isinstance(node, Call):
         return _notable(program, node, seen)
+    if is_timer_macro(node):
+        return True
     # An object that measures by its lifetime: `Timer t;`.
     return isinstance(node, Declare) and takes_time(node.type.name)
 
