@@ -6,10 +6,12 @@ size     one file of growing length, made of renamed copies of a program with ke
          they grow (the exponent over the range; 1 is linear)
 edits    a 3,000-line file: one function changes, what the next analysis takes (p50, p99)
 files    programs of a growing number of files, one of which calls the others
-trees    `check` over each of the trees on one core, and over all on N: lines a second, how the cost of programs is distributed (of
-         programs below `LEAST_LINES` as if they had so many), the slowest programs, the memory of each process.
-         As in `check`, large programs come first, collections are rare, and a process keeps what files were lowered to for later programs
-CPU seconds, except for N cores. Ratios to the parse travel between machines; seconds do not.
+trees    each program of the trees in one process: lines a second, how the cost of programs is distributed (of programs below
+         `LEAST_LINES` as if they had so many), the slowest programs, the memory.
+         As in `check`, neighbours come together, collections are rare, and a process keeps what files were lowered to for later programs
+shared   what `check` does with the trees in one process and in N, and the most that this machine allows: N processes that
+         have nothing to do with each other, beside one of them alone (memory and caches are shared)
+CPU seconds, except for `shared`. Ratios to the parse travel between machines; seconds do not.
 """
 
 from __future__ import annotations
@@ -25,15 +27,15 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from multiprocessing import get_context
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from stitchcuda.analysis.index import Index
+from stitchcuda.analysis.program.ir import Problem
 from stitchcuda.analysis.syntax.parse import parse_tree
-from stitchcuda.server.cli import inputs, programs
-from stitchcuda.server.workers import rare_collections
+from stitchcuda.server.cli import check, inputs, programs
+from stitchcuda.server.workers import map_in_processes
 
 from benchmarks.peer import header, load, percentile
 
@@ -84,6 +86,7 @@ COUNTS = (4, 16, 64, 256)
 EDITS = 60
 LEAST_LINES = 100
 SLOWEST = 25
+APART = 150  # programs for the most that the machine allows
 
 
 def cpu(work: Callable[[], object]) -> float:
@@ -182,8 +185,7 @@ def program(group: programs.Group) -> dict[str, Any]:
             index.put(path, text)
         index.analyse()
 
-    with rare_collections():
-        seconds, parse = cpu(work), parsing(files)
+    seconds, parse = cpu(work), parsing(files)
     return {
         "program": str(group),
         "lines": lines,
@@ -191,7 +193,6 @@ def program(group: programs.Group) -> dict[str, Any]:
         "seconds": round(seconds, 4),
         "seconds_per_1000_lines": round(1000 * seconds / max(lines, LEAST_LINES), 4),
         "parse": parse,
-        "process": os.getpid(),
         "memory_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
     }
 
@@ -216,36 +217,103 @@ def of_programs(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def trees(paths: Sequence[str], jobs: int) -> dict[str, Any]:
-    by_tree: dict[str, list[programs.Group]] = {}
-    for path in paths:
-        by_tree[path] = sorted(programs.plan(inputs.find([path]).files, [path]).groups, key=_as_checked)
+def trees(paths: Sequence[str]) -> dict[str, Any]:
+    by_tree = {path: planned([path]) for path in paths}
     groups = [group for each in by_tree.values() for group in each]
     if not groups:
         return {"programs": 0}
-    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
-        rows = list(pool.map(program, groups))
-    start = time.monotonic()
-    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
-        together = list(pool.map(program, sorted(groups, key=_as_checked)))
-    wall = time.monotonic() - start
-    memory: dict[int, int] = {}
-    for row in together:
-        memory[row["process"]] = max(memory.get(row["process"], 0), row["memory_mb"])
+    rows = done(program, groups, 1)
     own = iter(rows)
     return {
         "all": of_programs(rows),
         "each": {path: of_programs([next(own) for _ in of_it]) for path, of_it in by_tree.items() if of_it},
         "one_process_mb": max(r["memory_mb"] for r in rows),
-        "jobs": jobs,
-        "seconds_together": round(wall, 2),
-        "lines_a_second_together": round(sum(r["lines"] for r in rows) / wall),
-        "processes_mb": sorted(memory.values()),
     }
 
 
-def _as_checked(group: programs.Group) -> int:
-    return -group.size
+def planned(paths: Sequence[str]) -> tuple[programs.Group, ...]:
+    return programs.plan(inputs.find(paths).files, paths).groups
+
+
+def done(
+    work: Callable[[programs.Group], dict[str, Any]], groups: Sequence[programs.Group], jobs: int
+) -> list[dict[str, Any]]:
+    """As `check` has it done. Raises RuntimeError when a process fails."""
+    rows = list(map_in_processes(work, groups, jobs, cost=lambda group: group.size))
+    failed = [f"{row.path}: {row.what}" for row in rows if isinstance(row, Problem)]
+    if failed:
+        raise RuntimeError("\n".join(failed))
+    return [row for row in rows if not isinstance(row, Problem)]
+
+
+def checked(group: programs.Group) -> dict[str, Any]:
+    """What `check` does, and what the process has used since it was started."""
+    check.check_program(group)
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return {
+        "process": os.getpid(),
+        "cpu_seconds": used.ru_utime + used.ru_stime,
+        "memory_mb": used.ru_maxrss // 1024,
+    }
+
+
+def shared_out(groups: Sequence[programs.Group], jobs: int) -> dict[str, Any]:
+    start = time.monotonic()
+    rows = done(checked, groups, jobs)
+    wall = time.monotonic() - start
+    last = {row["process"]: row for row in rows}
+    most = {key: [max(r[key] for r in rows if r["process"] == p) for p in last] for key in ("cpu_seconds", "memory_mb")}
+    return {
+        "processes": jobs,
+        "seconds": round(wall, 2),
+        "cpu_seconds": [round(seconds, 2) for seconds in most["cpu_seconds"]],
+        "memory_mb": most["memory_mb"],
+    }
+
+
+def apart(groups: Sequence[programs.Group], processes: int) -> tuple[float, float]:
+    """Seconds until so many processes have each checked all the programs, and CPU seconds of a process."""
+    with ThreadPoolExecutor(processes) as pool:
+        start = time.monotonic()
+        each = list(pool.map(lambda _: shared_out(groups, 1)["cpu_seconds"][0], range(processes)))
+        return time.monotonic() - start, sum(each) / processes
+
+
+def fastest(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    return min(seconds for seconds, _ in rounds), min(cpu for _, cpu in rounds)
+
+
+def shared(paths: Sequence[str], jobs: int) -> dict[str, Any]:
+    start = time.process_time()
+    groups = planned(paths)
+    plan = time.process_time() - start
+    if not groups:
+        return {"programs": 0}
+    lines = sum(text.count(b"\n") for g in groups for p, text in g.texts().items() if p in g.sources)
+    one, together = shared_out(groups, 1), shared_out(groups, jobs)
+    some = groups[:: max(1, len(groups) // APART)]
+    alone, beside = zip(*((apart(some, 1), apart(some, jobs)) for _ in range(2)), strict=True)
+    ceiling, cpu_ceiling = (jobs * a / b for a, b in zip(fastest(alone), fastest(beside), strict=True))
+    ratio = one["seconds"] / together["seconds"]
+    cpu_ratio = max(one["cpu_seconds"]) / max(together["cpu_seconds"])
+    return {
+        "programs": len(groups),
+        "lines": lines,
+        "plan_cpu_seconds": round(plan, 2),
+        "one": one | {"lines_a_second": round(lines / one["seconds"])},
+        "together": together | {"lines_a_second": round(lines / together["seconds"])},
+        "alone_seconds": [round(seconds, 2) for seconds, _ in alone],
+        "beside_others_seconds": [round(seconds, 2) for seconds, _ in beside],
+        "ratio": round(ratio, 2),
+        "ceiling": round(ceiling, 2),
+        "of_ceiling": round(ratio / ceiling, 2),
+        # What it would be if each process had a core to itself.
+        "by_cpu": {
+            "ratio": round(cpu_ratio, 2),
+            "ceiling": round(cpu_ceiling, 2),
+            "of_ceiling": round(cpu_ratio / cpu_ceiling, 2),
+        },
+    }
 
 
 def growth() -> dict[str, Any]:
@@ -275,8 +343,10 @@ def main() -> int:
     once({"warm.cu": text_of(100)})
     value: dict[str, Any] = {} if arguments.trees_only else growth()
     if arguments.trees:
-        value["trees"] = trees(arguments.trees, arguments.jobs)
+        value["trees"] = trees(arguments.trees)
         print("trees", json.dumps(value["trees"], indent=1))
+        value["shared"] = shared(arguments.trees, arguments.jobs)
+        print("shared", json.dumps(value["shared"], indent=1))
     if arguments.json:
         command = shlex.join(["python", "-m", "benchmarks.analysis", *sys.argv[1:]])
         arguments.json.write_text(json.dumps(header(command, before) | value, indent=1) + "\n", encoding="utf-8")
