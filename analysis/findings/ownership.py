@@ -50,6 +50,10 @@ ENDS = {
 }  # fmt: skip
 
 
+_ASKS = frozenset({"cudaGetLastError", "cudaPeekAtLastError"})
+_LAST = "<last call>"  # in `Path.pending`
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """On a way through the function, what a variable holds is neither released nor handed on."""
@@ -153,6 +157,8 @@ class Owner:
 
     def visit(self, expr: Expr, path: Path) -> bool:
         """The effects of an expression; False when it does not return."""
+        if isinstance(expr, Launch):
+            path.pending.pop(_LAST, None)
         if self._idle(expr):
             return True
         match expr:
@@ -213,7 +219,8 @@ class Owner:
         elif self.follows(name):
             self._gone(name, path)
         elif made or isinstance(value, Api):
-            path.pending[name] = (frozenset(made) | self._ended_in(value), polarity(value))
+            about = frozenset(made) | self._ended_in(value) | _asked_last(value, path)
+            path.pending[name] = (about, polarity(value))
         elif name in self.flags and isinstance(value, Const) and not op:
             path.facts[shape_of(target)] = (bool(value.value), frozenset({name}))
         return alive
@@ -228,12 +235,15 @@ class Owner:
 
     def _api(self, expr: Api, path: Path) -> bool:
         out = out_name(expr)
+        if expr.name not in _ASKS:
+            path.pending.pop(_LAST, None)
         for role, value in expr.roles:
             if not (role == "out" and out is not None) and slot(bare(value)) is None:
                 self.visit(value, path)
         if expr.kind in MAKES and out in self.names:
             assert out is not None
             self.made(out, expr.span, expr.name, path)
+            path.pending[_LAST] = (frozenset({out}), None)
         elif out is not None and out in self.names:
             self._gone(out, path)
         elif expr.kind in ENDS:
@@ -413,7 +423,7 @@ class Owner:
         """A status is compared with success; `failed`: the side on which the call did not succeed."""
         if not self.visit(status, path):
             return [], []
-        made = self.made_in(status) | self._ended_in(status)
+        made = self.made_in(status) | self._ended_in(status) | _asked_last(bare(status), path)
         written = bare(status)
         if isinstance(written, Assign) and isinstance(written.target, Name):
             made |= path.pending.get(written.target.name, (frozenset(), None))[0]
@@ -456,6 +466,12 @@ class Owner:
             names = frozenset(n.name for n in nodes if isinstance(n, Name))
             self._asked_known[id(condition)] = None if does else (shape_of(condition), names)
         return self._asked_known[id(condition)]
+
+
+def _asked_last(status: Expr, path: Path) -> frozenset[str]:
+    """What the last call made, where its status is asked for afterwards: `cudaGetLastError()`."""
+    asks = isinstance(status, Api) and status.name in _ASKS
+    return path.pending.get(_LAST, (frozenset(), None))[0] if asks else frozenset()
 
 
 def _ended_by(expr: Api) -> str | None:

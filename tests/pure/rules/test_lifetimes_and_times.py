@@ -75,6 +75,13 @@ FOUND = {
     "after loops in loops": (
         "leak", "float* a; cudaMalloc(&a, n);" + "for (int i = 0; i < n; ++i) {" * 40 + "n /= 2;" + "}" * 40 + "if (n) return; cudaFree(a);"),
     "an exception": ("leak", "float* a; cudaMalloc(&a, n); if (n < 0) throw 1; cudaFree(a);"),
+    "the last status, after two": (
+        "leak", ("float *a, *b; cudaMalloc(&a, n); cudaMalloc(&b, n); if (cudaGetLastError() != cudaSuccess) return;"
+        "cudaFree(a); cudaFree(b);")),
+    "the last status, after a kernel": (
+        "leak", "float* a; cudaMalloc(&a, n); k<<<1, 1>>>(a, 1); if (cudaGetLastError() != cudaSuccess) return; cudaFree(a);"),
+    "a second one where the first was made": (
+        "leak", "float* a; cudaMalloc(&a, n); if (cudaGetLastError() == cudaSuccess) cudaMalloc(&a, n); cudaFree(a);"),
     "a case that returns": (
         "leak", "float* a; cudaMalloc(&a, n); switch (n) { case 0: break; case 1: return; } cudaFree(a);"),
     "a label that releases half": (
@@ -129,6 +136,12 @@ CLEAN = {
     "cudaFree(a); cudaFree(b);",
     "held here, there, or nowhere": "float *q, *a = nullptr, *b = nullptr; cudaMalloc(&q, 4); switch (n) {"
     "case 1: a = q; break; case 2: b = q; break; default: cudaFree(q); return; } if (n == 1) cudaFree(a); cudaFree(b);",
+    "tried again with less": "float* a; cudaMalloc(&a, n); while (cudaGetLastError() != cudaSuccess && n > 4) {"
+    "n /= 2; cudaMalloc(&a, n); } cudaFree(a);",
+    "tried again with less, and given up": "float* a; cudaMalloc(&a, n); while (cudaGetLastError() != cudaSuccess) {"
+    "n /= 2; if (n < 4) return; cudaMalloc(&a, n); } cudaFree(a);",
+    "the last status, kept": "float* a; cudaMalloc(&a, n); cudaError_t e = cudaGetLastError();"
+    "if (e != cudaSuccess) return; cudaFree(a);",
     "an exception that is caught": "float* a; cudaMalloc(&a, n); try { if (n < 0) throw 1; } catch (...) {} cudaFree(a);",
 }  # fmt: skip
 
