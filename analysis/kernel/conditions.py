@@ -40,6 +40,7 @@ class Conditions:
         self._initial: dict[str, dict[str, ir.Expr]] = {}
         self._assignments: dict[str, dict[Span, ir.Assign]] = {}
         self._branches: dict[Site, Span | None] = {}
+        self._stores: dict[str, list[tuple[ir.If, ir.Assign]]] = {}
         self._coordinates: dict[str, frozenset[str]] = {}
 
     def calls(self, guard: Guard) -> frozenset[str]:
@@ -93,6 +94,14 @@ class Conditions:
                 and not any(map(is_load, self.values(guard.site.function, n.right)))
                 for n in self._behind(guard.site.function, parts)
             )
+        return known
+
+    def stores(self, function: str) -> list[tuple[ir.If, ir.Assign]]:
+        """Branches that do one assignment, perhaps under further conditions, and nothing else."""
+        known = self._stores.get(function)
+        if known is None:
+            branches = [(n, _only_assignment(n)) for n in self.nodes(function) if isinstance(n, ir.If)]
+            known = self._stores[function] = [(branch, made) for branch, made in branches if made is not None]
         return known
 
     def place(self, function: str, target: ir.Expr) -> ir.Expr:
@@ -243,6 +252,17 @@ def called_name(call: ir.Call) -> str:
     """The name after the last `::` or `.` of what is called; "" when it has none."""
     callee = call.callee
     return callee.name.rsplit("::", 1)[-1] if isinstance(callee, ir.Name | ir.Member) else ""
+
+
+def _only_assignment(branch: ir.If) -> ir.Assign | None:
+    body: ir.Stmt | None = branch
+    while isinstance(body, ir.If | ir.Block):
+        if isinstance(body, ir.Block):
+            body = body.body[0] if len(body.body) == 1 else None
+        else:
+            body = body.then if body.otherwise is None and body.init is None else None
+    made = ir.bare(body.expr) if isinstance(body, ir.Evaluate) else None
+    return made if isinstance(made, ir.Assign) else None
 
 
 def is_load(node: ir.Expr | ir.Stmt) -> bool:

@@ -367,7 +367,9 @@ class _Search:
             best.first = (later.at, place or 0, earlier.mode is Mode.READ, earlier.at)
         if place is None:
             self.watched.uncertain.add((later.buffer, later.field))
-        best.counted.append([earlier.at, later.at])
+        stretch = [earlier.at, later.at]
+        if not best.counted or best.counted[-1] != stretch:
+            best.counted.append(stretch)
         best.conflict = Conflict(earlier, later, (first, second), within, sure, pair.barred, collective)
 
     def _ask(self, pair: _Pair, earlier: Access, later: Access) -> None:

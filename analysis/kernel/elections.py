@@ -39,27 +39,14 @@ def emptiness(write: Access, conditions: Conditions, program: Program, spelled: 
         for n in conditions.values(function.uid, node.value)
     ):
         return None  # made of the old value
-    for branch in conditions.nodes(function.uid):
-        if not isinstance(branch, ir.If) or not _only(branch, node):
-            continue
-        if not _settled(branch.condition, conditions, program):
+    for branch, stored in conditions.stores(function.uid):
+        if stored is not node or not _settled(branch.condition, conditions, program):
             continue
         for part in _required(branch.condition):
             place = _asked(part, target, conditions, function, spelled)
             if place is not None:
                 return place.span
     return None
-
-
-def _only(branch: ir.If, node: ir.Assign) -> bool:
-    """The branch does this assignment, perhaps under further conditions, and nothing else."""
-    body: ir.Stmt | None = branch
-    while isinstance(body, ir.If | ir.Block):
-        if isinstance(body, ir.Block):
-            body = body.body[0] if len(body.body) == 1 else None
-        else:
-            body = body.then if body.otherwise is None and body.init is None else None
-    return isinstance(body, ir.Evaluate) and ir.bare(body.expr) is node
 
 
 def _required(condition: ir.Expr) -> Iterator[ir.Expr]:
