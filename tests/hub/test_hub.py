@@ -1,13 +1,14 @@
 """The hub from version to verdict.
 
 SIMULATED (no GPU here): the tracer (scripted.py), the compiler (a version's text is its program), the sanitizer and the analysis. Real:
-the runs, the comparison, the timing of processes, the order of the gates and the verdict.
+the runs, the comparison, the timing of processes (but for `clocked`), the order of the gates and the verdict.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,8 @@ from stitchcuda.analysis.proof.model import BY_HAND, Declared, May
 from stitchcuda.gpu_validate.building.model import BuildFailed, Built
 from stitchcuda.gpu_validate.hub import Cancelled, Hub, HubOptions, Tools
 from stitchcuda.gpu_validate.machine_state import MachineState
+from stitchcuda.gpu_validate.processes import Ended
+from stitchcuda.gpu_validate.trace.model import Trace
 from stitchcuda.gpu_validate.verdict import GATES, GateResult, GateState, Verdict, VerdictState
 from stitchcuda.gpu_validate.verdict_json import feedback, verdict_from_json, verdict_to_json
 from stitchcuda.gpu_validate.version import Version
@@ -121,8 +124,22 @@ def test_a_slower_program_is_rejected_although_its_kernels_are_as_fast(tmp_path:
     assert verdict.speedup["wall"].high < 1 < verdict.speedup["cuda_span"].high * 1.01
 
 
+def clocked(seconds: Mapping[str, float]) -> Callable[..., tuple[Ended, Trace | None]]:
+    """The tracer with another clock: a program with such a word in it takes that long, give or take a tenth, however busy the machine
+    that runs it is."""
+    chance = random.Random(5)
+
+    def run(command: Sequence[str], *, cwd: Path, **more: Any) -> tuple[Ended, Trace | None]:
+        text = (cwd / "main.py").read_text(encoding="utf-8")
+        ended, trace = scripted_tracer(command, cwd=cwd, **more)
+        (took,) = (each for word, each in seconds.items() if word in text)
+        return replace(ended, seconds=took * chance.uniform(0.9, 1.1)), trace
+
+    return run
+
+
 def test_a_gain_of_wall_time_alone_is_told_and_not_accepted(tmp_path: Path) -> None:
-    verdict = judge(tmp_path, SLOW, FAST)
+    verdict = judge(tmp_path, SLOW, FAST, run_traced=clocked({"sleep(0.08)": 0.12, "sleep(0.01)": 0.05}))
     assert verdict.state is VerdictState.UNPROVEN and state(verdict, "G6") is GateState.INCONCLUSIVE
     assert verdict.speedup["wall"].low > 1.02
     g6 = verdict.gate("G6")
