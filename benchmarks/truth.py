@@ -52,6 +52,7 @@ COMPARED = WORK | WAITS | {
 SOURCES = (".cu", ".cuh", ".c", ".cc", ".cpp", ".cxx", ".h", ".hpp", ".hh", ".inl")
 TRIES = 400  # pairs of operations looked at for one pair of nodes
 DEFAULT = "default"
+STUB = 3  # lines from the name of a kernel to the brace behind its parameters
 
 
 @dataclass(frozen=True, order=True)
@@ -121,6 +122,7 @@ class Static:
         self._lines = {path: LineIndex.of(text) for path, text in analysis.sources.items()}
         self.nodes: dict[Node, list[tuple[Timeline, Op]]] = defaultdict(list)
         self._at: dict[tuple[str, str], list[tuple[int, int, Node]]] = defaultdict(list)
+        self.anywhere: set[str] = set()  # kernels of which the trace does not say which launch it was
         for timeline in analysis.timelines:
             entry = analysis.program.functions[timeline.entry]
             if entry.name != "main" and any(
@@ -165,7 +167,27 @@ class Static:
                 away = max(first - traced.line, traced.line - last, 0)
                 if away <= 1 and (node.kernel == traced.kernel or not node.kernel):
                     near.append((away, preference, abs(node.line - traced.line), node))
-        return min(near)[3] if near else None
+        return min(near)[3] if near else self._launched_somewhere(traced)
+
+    def _launched_somewhere(self, traced: Node) -> Node | None:
+        """A launch of a static kernel: its stub is put into the callers and keeps the line of the kernel, which does not say
+        which of several launches it was."""
+        kernels = [
+            f for f in self._analysis.program.functions.values() if f.space == "global" and f.name == traced.kernel
+        ]
+        for kernel in kernels:
+            file, first, last = self.lines(Site(kernel.uid, kernel.path, kernel.name_span))
+            if file == traced.file and first - 1 <= traced.line <= last + STUB:
+                known = [
+                    n
+                    for (f, k), at in self._at.items()
+                    if k == traced.kind
+                    for *_, n in at
+                    if n.kernel == traced.kernel
+                ]
+                self.anywhere.add(traced.kernel)
+                return min(known, default=None)
+        return None
 
     def makes_a_handle(self, traced: Node) -> bool:
         """Whether a library makes a handle, plan or descriptor at the line, or sets one: with what it does on the device for
@@ -300,6 +322,7 @@ def _not_traced(static: Static, seen: set[Node], failed: set[tuple[str, int]], o
         if (
             always
             and node not in seen
+            and node.kernel not in static.anywhere
             and (node.file, node.line) not in failed
             and node.kind != ApiKind.LIBRARY_CALL.value
         ):

@@ -301,7 +301,7 @@ def _works(function: Function) -> bool:
         return True
     return function.space in _HOST and any(
         name.removeprefix("::").startswith("thrust::")
-        and name.rpartition("::")[2] in THRUST
+        and (name.rpartition("::")[2] in THRUST or name.endswith("cuda::vector"))
         or CUB.fullmatch(name)
         or is_work(name)
         for name in function.mentions

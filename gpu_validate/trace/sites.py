@@ -34,6 +34,7 @@ _TOOLKIT = re.compile(
 )
 _STUB = re.compile(r"__device_stub__|__wrapper__device_stub_|__nv_cudaEntityRegister|__sti____cudaRegister")
 _LIBRARY = re.compile(r"(\w+ )*(thrust|cub|std|cuda)::")
+_TEXT = re.compile(r'"(?:\\.|[^"\\])*"')
 _ENDS_STATEMENT = re.compile(r"[;{}]\s*(//.*)?$|^\s*(#.*|//.*)?$")
 _INTERMEDIATE = re.compile(r"(?:.*/)?(?:tmpxft_[0-9a-f]+_[0-9a-f]+-\d+_)?([^/]+)\.cudafe1\.(cpp|gpu|stub\.c)$")
 
@@ -144,7 +145,7 @@ def _anchored(path: str, line: int, api: str, kernel: str) -> int:
     named = [candidate for candidate in range(first, last + 1) if token.search(lines[candidate - 1])]
     if not named and name and _defines(lines[first - 1 : last], name):
         # the stub of a static kernel is put into its caller, with the line of the kernel
-        named = [number for number, text in enumerate(lines, 1) if token.search(text)]
+        named = [number for number, text in enumerate(lines, 1) if token.search(_TEXT.sub('""', text))]
         return named[0] if len(named) == 1 else line
     return min(named, key=lambda candidate: abs(candidate - line), default=line)
 

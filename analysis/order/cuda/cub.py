@@ -5,9 +5,9 @@ from __future__ import annotations
 from stitchcuda.analysis.order.cuda.launches import member_path, merge_accesses
 from stitchcuda.analysis.order.cuda.thrust import Thrust, elements_behind
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ONE, symbol
-from stitchcuda.analysis.order.timeline import Access, Certainty, Mode, Range
-from stitchcuda.analysis.order.values import Handle, Num, Pointer, Unknown, Value
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, symbol
+from stitchcuda.analysis.order.timeline import Access, Certainty, Memory, Mode, Range
+from stitchcuda.analysis.order.values import Handle, Num, Place, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind
 from stitchcuda.analysis.program.link import CUB
@@ -25,7 +25,25 @@ _ROLES: dict[str, tuple[tuple[Mode, ...], ...]] = {
 
 
 class Cub(Thrust):
-    """Layer of the executor: algorithms of cub."""
+    """Layer of the executor: algorithms of cub, and its allocator."""
+
+    def cached_memory(self, name: str, expr: ir.Call, state: State) -> bool:
+        """`DeviceAllocate` and `DeviceFree` of `cub::CachingDeviceAllocator`: memory from what it keeps, and back to it."""
+        if name == "DeviceFree":
+            return len(expr.args) in (1, 2)  # released later, or never: by then the work that uses it is done
+        if name != "DeviceAllocate":
+            return False
+        for arg in expr.args[:2]:  # the device may stand first
+            out = ir.bare(arg)
+            place = self.locate(out.operand, state) if isinstance(out, ir.AddressOf) else None
+            if place is not None:
+                identity = self.identity("alloc", expr.span)
+                obj = self.object_for(
+                    identity, self.display(place), origin="alloc", memory=Memory.DEVICE, device=state.device
+                )
+                self.store_value(state, place, Pointer(Place(obj.id), True, ZERO, None), self.type_of(place))
+                return True
+        return False
 
     def thrust_call(self, name: str, expr: ir.Call, state: State) -> Value | None:
         if CUB.fullmatch(name) is None or len(expr.args) <= _SIZE:

@@ -150,8 +150,24 @@ class Launches(Textures):
         name = first.name if isinstance(first, Code) else self._kernel_name(expr.kernel)
         if not uids:
             return name, self._anything(args, state), (), False
-        function = self.program.functions[uids[0]]
-        self.executed.add(function.uid)
+        meant = self._one_of_each(kernel, uids)
+        found = [self._accessed_by(uid, args, grid, block, state) for uid in meant]
+        sure = len(uids) == 1 and found[0][2]
+        unknown = tuple(dict.fromkeys(u for _, names, _ in found for u in names))
+        name = name or self.program.functions[uids[0]].name
+        return name, merge_accesses(_of_any([accesses for accesses, _, _ in found])), unknown, sure
+
+    def _one_of_each(self, kernel: Value, uids: list[str]) -> list[str]:
+        """One definition of each kernel that a pointer may lead to."""
+        ways = [next((u for u in o.uids if u in uids), None) for o in options_of(kernel) if isinstance(o, Code)]
+        return list(dict.fromkeys(u for u in ways if u is not None)) or uids[:1]
+
+    def _accessed_by(
+        self, uid: str, args: list[Value], grid: tuple[Value, ...], block: tuple[Value, ...], state: State
+    ) -> tuple[list[Access], tuple[str, ...], bool]:
+        """What one kernel accesses, what of it is not known, and whether that is all."""
+        function = self.program.functions[uid]
+        self.executed.add(uid)
         functors = {p.name: a for p, a in zip(function.params, args, strict=False) if isinstance(a, Closure)}
         held = {name: self._captured(functor, state) for name, functor in functors.items()}
         bound = {name: Functor(f.node, tuple(held[name])) for name, f in functors.items()}
@@ -184,8 +200,7 @@ class Launches(Textures):
                     unknown[param.name] = None
         accesses += self._symbols(effects, function.path)
         accesses += self.fetches(function, args, state)
-        sure = len(uids) == 1 and not effects.calls_unknown
-        return name or function.name, merge_accesses(accesses), tuple(unknown), sure
+        return accesses, tuple(unknown), not effects.calls_unknown
 
     def _captured(self, functor: Closure, state: State) -> dict[str, Value]:
         """What a lambda holds of what stands around it."""
@@ -333,6 +348,19 @@ class Launches(Textures):
             for role, value in expr.roles
             if role not in ("stream", "out") and not (role == "symbol" and isinstance(value, ir.Name))
         }
+
+
+def _of_any(alternatives: list[list[Access]]) -> list[Access]:
+    """The accesses of one of several kernels: certain is what each of them does."""
+    if len(alternatives) == 1:
+        return alternatives[0]
+    sure = [{(a.buffer, a.mode, a.range) for a in found if a.certainty is Certainty.MUST} for found in alternatives]
+    common = sure[0].intersection(*sure[1:])
+    return [
+        a if (a.buffer, a.mode, a.range) in common else replace(a, certainty=Certainty.MAY)
+        for found in alternatives
+        for a in found
+    ]
 
 
 def merge_accesses(accesses: list[Access]) -> list[Access]:

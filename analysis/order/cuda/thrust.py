@@ -144,8 +144,11 @@ def _policy(args: tuple[Expr, ...]) -> tuple[Expr | None, tuple[Expr, ...]]:
     first = args[0] if args else None
     if isinstance(first, ir.Name) and plain(first.name) in _POLICIES and "::" in first.name:
         return first, args[1:]
-    if isinstance(first, ir.Call) and isinstance(first.callee, ir.Member) and first.callee.name == "on":
+    called = first.callee if isinstance(first, ir.Call) else None
+    if isinstance(called, ir.Member) and called.name == "on":
         return first, args[1:]
+    if isinstance(called, ir.Name) and plain(called.name) in ("par", "par_nosync") and "::" in called.name:
+        return called, args[1:]  # `thrust::cuda::par(allocator)`
     return None, args
 
 

@@ -526,7 +526,8 @@ class Calls(Methods):
 
     @cached_property
     def _uses_vectors(self) -> bool:
-        return any(plain(m) in DEVICE_CONTAINERS for f in self.program.functions.values() for m in f.mentions)
+        mentioned = (m for f in self.program.functions.values() for m in f.mentions)
+        return any(plain(m) in DEVICE_CONTAINERS or m.endswith("cuda::vector") for m in mentioned)
 
     def _closure_reaches(self, node: ir.Lambda) -> bool:
         for inner in ir.walk(node.body):

@@ -263,6 +263,8 @@ class HostCalls(DeviceVectors):
     def unresolved(self, name: str, expr: ir.Call, state: State, values: list[Value] | None = None) -> list[Outcome]:
         """A call that cannot be followed. It may wait for the device and may touch what it is given, unless it merely
         wraps the status of an API call (`checkCudaErrors(cudaMalloc(...))`)."""
+        if self.cached_memory(name, expr, state):
+            return [(state, Unknown(self.fresh("status")))]
         wraps_status = any(isinstance(a, ir.Api) for a in expr.args)
         if values is None:
             values = [self.evaluate(a, state) for a in expr.args]

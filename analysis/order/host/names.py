@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -115,6 +116,7 @@ EVENT_TYPES = frozenset({"cudaEvent_t", "CUevent"})
 MAPS = frozenset({"map", "unordered_map"})
 CONTAINERS = frozenset({"vector", "array", "deque", "valarray", "host_vector", "span"}) | MAPS
 DEVICE_CONTAINERS = frozenset({"device_vector"})
+_DEVICE_VECTOR = re.compile(r"(?:^|::)thrust::(?:system::)?cuda(?:_cub)?::vector$")  # another name of it
 OPTIONALS = frozenset({"std::optional", "optional", "std::experimental::optional"})
 FUTURES = frozenset({"future", "shared_future"})
 SMART_POINTERS = frozenset({"unique_ptr", "shared_ptr"})
@@ -236,7 +238,8 @@ class Names:
         return target
 
     def _written(self, name: str) -> TypeRef | None:
-        return self.aliases.get(name) or self.aliases.get(plain(name))
+        found = self.aliases.get(name) or self.aliases.get(plain(name))
+        return TypeRef("thrust::device_vector") if found is None and _DEVICE_VECTOR.search(name) else found
 
     def _content(self, type: TypeRef) -> TypeRef:
         """An optional object, stream or event is taken for what it holds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from stitchcuda.analysis.order.timeline import Certainty
 
 from tests.pure.order.programs import run
 
@@ -58,3 +59,28 @@ def test_all_of_a_long_table_is_followed() -> None:
     table = "void (*table[])(float*) = {" + ", ".join(f"f{i}" for i in range(20)) + "};\n"
     found = launched(kernels + functions + table, "table[rand()](x);")
     assert found == {f"k{i}" for i in range(20)}
+
+
+@pytest.mark.parametrize("row", ["auto row", "const auto& row", "std::pair<kernel, int> row"])
+def test_an_element_that_is_copied_out_of_a_long_table_has_its_parts(row: str) -> None:
+    rows = ", ".join(f"{{{name}, {k}}}" for k, name in enumerate("abcabcabc"))
+    go = "void go(kernel f, float* p) { f<<<1, 32>>>(p); }\n"
+    body = f"std::vector<std::pair<kernel, int>> rows = {{{rows}}}; for ({row} : rows) go(row.first, x);"
+    timeline = run(body, before=f"using kernel = void (*)(float*);\n{go}").timeline
+    launches = [op.launched for op in timeline.ops if op.launched is not None]
+    assert {uid.rpartition("::")[2] for launch in launches for uid in launch.kernels} == {"a", "b", "c"}
+
+
+def test_what_one_of_several_kernels_does_is_certain_when_each_of_them_does_it() -> None:
+    before = """__global__ void fill(float* out, float* in) { out[threadIdx.x] = 0; }
+    __global__ void scale(float* out, float* in) { out[threadIdx.x] = in[threadIdx.x]; }
+    """
+    before += "void (*table[])(float*, float*) = {fill, scale};\n"
+    body = "float* z; cudaMalloc(&z, 4096); table[rand()]<<<1, 32>>>(x, y); table[0]<<<1, 32>>>(z, y);"
+    timeline = run(body, before=before).timeline
+    either, one = [op for op in timeline.ops if op.launched is not None]
+    names = {b.id: b.name for b in timeline.buffers}
+    assert {(names[a.buffer], a.mode.value, a.certainty is Certainty.MUST) for a in either.accesses} == {
+        ("x", "write", True), ("y", "read", False)
+    }  # fmt: skip
+    assert {(names[a.buffer], a.mode.value) for a in one.accesses} == {("z", "write")}

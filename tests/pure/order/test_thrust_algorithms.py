@@ -82,3 +82,12 @@ def test_a_template_that_looks_into_a_vector_is_followed() -> None:
     host = "std::vector<int> p(8);"
     for call in ("show(p)", "enlarge(p)"):
         assert library_calls(run(f"{host} {call};", before=before)) == [], call
+
+
+def test_a_vector_by_its_other_name_and_a_policy_with_an_allocator() -> None:
+    body = "Pool pool; thrust::cuda::vector<int> v(8); thrust::sort(thrust::cuda::par(pool), v.begin(), v.end());"
+    result = run(body, before="struct Pool { char* allocate(long n); void deallocate(char* p, size_t n); };\n")
+    assert [op.api for op in result.timeline.ops if op.kind is ApiKind.LIBRARY_CALL] == [
+        "thrust::device_vector", "thrust::sort"
+    ]  # fmt: skip
+    assert {a.mode for a in result.op("thrust::sort").accesses} == {Mode.READ, Mode.WRITE}

@@ -68,6 +68,8 @@ def test_the_line_of_a_static_kernel_is_that_of_its_only_launch(source: str) -> 
         5,
         12,
     ]
+    Path(source).write_text(SOURCE + 'void told() { printf("\\"step<<<1, 1>>>"); }\n')
+    assert [site.line for site in sites("cudaLaunchKernel", "step", [stub])] == [5]
     Path(source).write_text(SOURCE + "void again(int* p) { step<<<2, 1>>>(p); }\n")
     assert [site.line for site in sites("cudaLaunchKernel", "step", [stub])] == [2]
 
