@@ -24,6 +24,7 @@ from stitchcuda.analysis.order.values import (
     Num,
     Place,
     Pointer,
+    Reference,
     Struct,
     Unknown,
     Value,
@@ -44,7 +45,7 @@ class Launches(Textures):
         if expr.shared is not None:
             self.evaluate(expr.shared, state)
         stream = self.launch_stream(expr, state)
-        args = [self.evaluate(a, state) for a in self.expanded(expr.args)]
+        args = [self.given(a, state) for a in self.expanded(expr.args)]
         if expr.packed_args is not None:
             args = self.packed_values(self.evaluate(expr.packed_args, state), state)
         uids = self._kernels(kernel, len(args))
@@ -340,11 +341,16 @@ class Launches(Textures):
         identity = Identity("unknown-stream", "", "", 0, 0, (), (), key)
         return self.stream_for(identity, name, StreamKind.UNKNOWN, None)
 
+    def given(self, expr: Expr, state: State) -> Value:
+        """What an argument is by value: a call may answer with a reference (`v.back()`, `std::get<0>(t)`)."""
+        value = self.evaluate(expr, state)
+        return self.load(state, value.place) if isinstance(value, Reference) else value
+
     def roles(self, expr: ir.Api, state: State) -> dict[str, Value]:
         """Evaluates the arguments, in order; streams and out-arguments are left to `stream_role` and `write_out`. A device
         variable is only named: the host does not read it (C9)."""
         return {
-            role: self.evaluate(value, state)
+            role: self.given(value, state)
             for role, value in expr.roles
             if role not in ("stream", "out") and not (role == "symbol" and isinstance(value, ir.Name))
         }

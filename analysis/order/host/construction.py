@@ -176,7 +176,7 @@ class Construction(Deleters):
             if record.fields:
                 self.store_value(state, place.field(record.fields[0].name), value)
             return
-        items = args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else args
+        items = self.expanded(args[0].items if len(args) == 1 and isinstance(args[0], ir.InitList) else args)
         names = args[0].names if len(args) == 1 and isinstance(args[0], ir.InitList) else ()
         listed = {name for name in names if name} or {f.name for f in record.fields[: len(items)]}
         self._defaults(place, record, state, span, listed)
@@ -213,7 +213,7 @@ class Construction(Deleters):
         if isinstance(init, ir.InitList) and type is not None:
             resolved = self.names.resolve(self.bound_type(type))
             if resolved is not None and resolved.dims:
-                for k, item in enumerate(init.items):
+                for k, item in enumerate(self.expanded(init.items)):
                     self.initialise(place.element(number(k)), self.type_of(place.element(number(k))), item, state)
                 return
             self.construct(place, type, (init,), state, init.span)

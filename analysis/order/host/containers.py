@@ -48,7 +48,7 @@ class Containers(Operations):
         """`vector(n)`, `vector(n, value)`, `vector{a, b}`, `vector(first, last)`, `vector(other)`."""
         obj = instance.object
         if len(args) == 1 and isinstance(args[0], ir.InitList):
-            args = args[0].items
+            args = self.expanded(args[0].items)
             listed = True
         else:
             listed = False

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cached_property
+
 from stitchcuda.analysis.order.arithmetic import NULL, key_of, short
 from stitchcuda.analysis.order.cuda.clocks import FILLS, PASSED_ON, VALUES
 from stitchcuda.analysis.order.cuda.copy_blocks import MAKERS
@@ -143,6 +146,21 @@ class HostCalls(DeviceVectors):
             return Num(symbol(short(f"{name}({first},{second})")))
         return Unknown(short(f"{name}({key_of(a)},{key_of(b)})"))
 
+    def loop(self, stmt: ir.Loop, states: list[State]) -> list[State]:
+        """Executes a loop; a layer above does."""
+        raise NotImplementedError
+
+    def _for_each(self, expr: ir.Call) -> ir.Loop | None:
+        """`std::for_each(x.begin(), x.end(), f)` as `for (auto& each : x) f(each);`."""
+        known = self._loops_over.get(id(expr))
+        if known is None or known[0] is not expr:
+            known = self._loops_over[id(expr)] = (expr, _as_loop(expr))
+        return known[1]
+
+    @cached_property
+    def _loops_over(self) -> dict[int, tuple[ir.Call, ir.Loop | None]]:
+        return {}
+
     def _library(self, name: str, expr: ir.Call, state: State) -> list[Outcome]:
         short_name = plain(name)
         if short_name in _TRANSPARENT and len(expr.args) == 1:
@@ -152,6 +170,9 @@ class HostCalls(DeviceVectors):
         computed = self.thrust_call(name, expr, state)
         if computed is not None:
             return [(state, computed)]
+        each = self._for_each(expr) if short_name == "for_each" and name.startswith("std::") else None
+        if each is not None:
+            return [(after, NULL) for after in self.loop(each, [state])]
         if short_name in host_library.ENDS:
             for a in expr.args:
                 self.evaluate(a, state)
@@ -363,3 +384,27 @@ class HostCalls(DeviceVectors):
                 state.store(Place(place.object, place.path + path), Unknown(self.fresh("changed")))
             elif isinstance(value, Instance):
                 self.length_unknown(state, value.object)
+
+
+def _as_loop(expr: ir.Call) -> ir.Loop | None:
+    """None when the two ends are not those of one variable."""
+    if len(expr.args) != 3:
+        return None
+    first, last, function = expr.args
+    ends = [
+        a.callee for a in (first, last) if isinstance(a, ir.Call) and isinstance(a.callee, ir.Member) and not a.args
+    ]
+    if (
+        len(ends) != 2
+        or (ends[0].name, ends[1].name) not in _WHOLE
+        or not isinstance(ends[0].base, ir.Name | ir.Member)
+    ):
+        return None
+    if ends[0].base != replace(ends[1].base, span=ends[0].base.span):
+        return None
+    target = ir.Declare(expr.span, "#each", TypeRef("auto", reference=True))
+    body = ir.Evaluate(expr.span, ir.Call(expr.span, function, (ir.Name(expr.span, "#each"),)))
+    return ir.Loop(expr.span, "range", body, target=target, iterable=ends[0].base)
+
+
+_WHOLE = frozenset({("begin", "end"), ("cbegin", "cend"), ("rbegin", "rend"), ("crbegin", "crend")})

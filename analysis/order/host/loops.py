@@ -34,10 +34,11 @@ from stitchcuda.analysis.order.recorder import LoopFrame
 from stitchcuda.analysis.order.state import Path, State, merged_number
 from stitchcuda.analysis.order.symbolic import ONE, ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import LoopInfo
-from stitchcuda.analysis.order.values import Instance, Num, Pointer, Truth, Unknown, Value
+from stitchcuda.analysis.order.values import Closure, Code, Instance, Num, Place, Pointer, Truth, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, TypeRef
 
+MAX_KINDS = 16  # iterations of a loop over functions or objects of several classes
 MAX_TABLE = 64  # iterations of a host loop that fills variables through a table of pointers
 
 
@@ -68,6 +69,8 @@ class Loops(Periods):
         concrete = trip is not None and trip <= self.options.unroll
         if host_only and trip is not None and trip <= MAX_TABLE and writes_through_table(stmt):
             concrete = True
+        elif trip is not None and not concrete and not host_only and trip <= MAX_KINDS:
+            concrete = self._through_kinds(stmt, counter, state, trip)
         loop_id = self._loop_id(stmt, counter, trip, concrete or period > 1)
         if trip == 0:
             return [state]
@@ -278,12 +281,18 @@ class Loops(Periods):
         if isinstance(right, ir.Name) and right.name == name and not (isinstance(left, ir.Name) and left.name == name):
             left, right = right, left
             op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
+        ahead: Value = Num(ZERO)
+        if isinstance(left, ir.Binary) and left.op in ("+", "-") and isinstance(left.left, ir.Name):  # `i + 1 < n`
+            ahead = self.evaluate(left.right, state)
+            ahead = Num(-ahead.value) if isinstance(ahead, Num) and left.op == "-" else ahead
+            left = left.left
         if not isinstance(left, ir.Name) or left.name != name or op not in ("<", "<=", ">", ">=", "!="):
             return None
         bound = self.evaluate(right, state)
-        if not isinstance(bound, Num):
+        if not isinstance(bound, Num) or not isinstance(ahead, Num):
             return None
-        span = bound.value - start if step > 0 else start - bound.value
+        end = bound.value - ahead.value
+        span = end - start if step > 0 else start - end
         if op in ("<=", ">="):
             span = span + ONE
         size = abs(step)
@@ -312,6 +321,39 @@ class Loops(Periods):
         if place is not None:
             return self.load(state, place)
         return self.evaluate(expr, state) if found is None else found
+
+    def _through_kinds(self, stmt: ir.Loop, counter: Counter | None, state: State, trip: int) -> bool:
+        """A loop over things of which each does something else: tasks, objects of several classes behind one base."""
+        found: list[Expr] = [stmt.iterable] if stmt.iterable is not None else []
+        for node in ir.walk(stmt.body) if counter is not None else ():
+            if (
+                isinstance(node, ir.Index)
+                and isinstance(node.index, ir.Name)
+                and counter
+                and node.index.name == counter.name
+            ):
+                found.append(node.base)
+        for expr in found:
+            place = self.locate(expr, state) if isinstance(expr, ir.Name | ir.Member) else None
+            value = self.load(state, place) if place is not None else None
+            held = state.below(Place(value.object)) if isinstance(value, Instance) else ()
+            kinds = [self._kind(v) for path, v in held if len(path) == 1 and isinstance(path[0], Poly)]
+            if len(kinds) == trip and None not in kinds and len(set(kinds)) > 1:
+                return True
+        return False
+
+    def _kind(self, value: Value) -> object:
+        """What is the same for two things that do the same."""
+        match value:
+            case Closure(node=node, function=function):
+                return function, node.span
+            case Code(uids=uids):
+                return uids
+            case Pointer():
+                place = self.pointed(value, State())
+                record = self.names.record(self.names.resolve(self.type_of(place))) if place is not None else None
+                return record.name if record is not None else None
+        return None
 
     def _bind_target(self, stmt: ir.Loop, state: State, index: Poly) -> None:
         """`for (T& x : items)`: x is the element at the loop's index."""
@@ -369,11 +411,13 @@ class Loops(Periods):
         """Whether no device work can be reached from the loop."""
         known = self._host_loops.get(id(stmt))
         if known is None:
-            known = not any(self._reaches(node) for node in ir.walk(stmt))
+            own = {node.name for node in ir.walk(stmt) if isinstance(node, ir.Declare)}
+            known = not any(self._reaches(node, own) for node in ir.walk(stmt))
             self._host_loops[id(stmt)] = known
         return known
 
-    def _reaches(self, node: ir.Expr | ir.Stmt) -> bool:
+    def _reaches(self, node: ir.Expr | ir.Stmt, own: set[str]) -> bool:
+        """`own`: the variables of the loop."""
         match node:
             case ir.Launch():
                 return True
@@ -388,8 +432,8 @@ class Loops(Periods):
             case ir.Call(callee=ir.Name(name=name)) | ir.Call(callee=ir.Member(name=name)):
                 uids = self.program.by_name.get(name.rsplit("::", 1)[-1], ())
                 if not uids and isinstance(node.callee, ir.Name):
-                    return self.variable(name) is not None  # a lambda, or a function that was handed in
-                return any(u in self.program.reaches_cuda for u in uids)
+                    return name in own or self.variable(name) is not None  # a lambda, or a function that was handed in
+                return any(u in self.program.reaches_cuda for u in uids) or (not uids and name in self.task_fields)
             case ir.Call():
                 return True
         return False

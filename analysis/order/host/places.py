@@ -285,18 +285,18 @@ class Places(Clocks):
         """What a place holds; made up on the spot when nothing was stored there."""
         value = state.load(place)
         if isinstance(value, Reference):
-            value = state.load(place := self.follow(state, place))
+            place = self.follow(state, place)
+            value = state.load(place)
         if value is not None:
             return value
         type = self.names.resolve(self.bound_type(self.type_of(place)))
         if type is not None and type.dims:
             size = self.size(pointee(type))
             return Pointer(place, True, ZERO, size.constant if size is not None else None)
-        held = self._from_family(state, place)
-        if held is not None:
+        if (held := self._from_family(state, place)) is not None:
             return held
-        parts = self.names.record(type) is not None or aggregates.is_aggregate(type)
-        if parts or any(path for path, _ in state.below(place)):
+        whole = aggregates.is_aggregate(type) or self.names.record(type) is not None
+        if whole or any(path for path, _ in state.below(place)):
             return Struct(place)
         return self._outside(state, place, type)
 
@@ -499,12 +499,12 @@ class Places(Clocks):
         state.copy_below(source, target)
         if next(state.below(target), None) is not None:
             return
-        n, entries = len(source.path), state.memory.get(source.object, {})
-        fields = [p[n:] for p in entries if len(p) > n and self._index_map(p[:n], source.path) is not None]
-        for rest in dict.fromkeys(fields):  # an element of an array at an index of its own
-            held = self._from_family(state, Place(source.object, source.path + rest))
-            if held is not None:
-                state.store(Place(target.object, target.path + rest), held)
+        n = len(source.path)
+        for path, value in list(state.memory.get(source.object, {}).items()):
+            if len(path) > n:
+                values = self._index_map(path[:n], source.path)
+                if values:
+                    state.store(Place(target.object, target.path + path[n:]), self.substitute(value, values))
 
     def visible_to_device(self, state: State, obj: Object) -> bool:
         """Whether a host access to the object can matter to device work."""

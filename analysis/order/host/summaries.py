@@ -87,13 +87,13 @@ class Summaries(Elements):
             if isinstance(callee, ir.Name) and callee.name in held:
                 return True
             if isinstance(callee, ir.Index | ir.Deref) or (
-                isinstance(callee, ir.Member) and callee.name in self._tasks
+                isinstance(callee, ir.Member) and callee.name in self.task_fields
             ):
                 return True
         return False
 
     @cached_property
-    def _tasks(self) -> frozenset[str]:
+    def task_fields(self) -> frozenset[str]:
         """The fields of the program's classes that hold functions."""
         fields = (f for record in self.program.records.values() for f in record.fields)
         return frozenset(f.name for f in fields if plain(f.type.name) in _TASKS)

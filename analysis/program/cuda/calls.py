@@ -30,6 +30,8 @@ from tree_sitter import Node
 _CASTS = frozenset({"static_cast", "reinterpret_cast", "const_cast", "dynamic_cast"})
 # Types whose constructor call is recognised without seeing a declaration.
 _KNOWN_TYPES = frozenset({"dim3", "std::string", "std::thread", "std::vector", "std::runtime_error", "CUdeviceptr"})
+_WORDS = frozenset({"unsigned", "signed", "long", "short"})  # of C++ itself: no function has such a name
+_NUMBERS = frozenset({"uint", "ushort", "uchar", "ulong"})
 _SCALARS = frozenset({"size_t", "ssize_t", "ptrdiff_t", "uintptr_t", "intptr_t", "half", "CUdeviceptr"})
 _MAX_ALIASES = 8
 DIM3 = TypeRef("dim3")
@@ -62,6 +64,13 @@ def call(cx: Context, node: Node) -> Expr:
                 return _api(cx, node, function, text[2:].strip(), row, arguments(cx, given))
         callee = cx.expr(function)
         args = arguments(cx, given)
+        if (
+            isinstance(callee, Name)
+            and callee.name.startswith("std::")
+            and callee.name.endswith("_t")
+            and len(args) == 1
+        ):
+            return Cast(cx.span(node), TypeRef(callee.name), args[0])  # `std::size_t(n)`
         if isinstance(callee, Name) and _is_type(cx, callee.name):
             return Construct(cx.span(node), base_type(cx, function), args)
         return Call(cx.span(node), callee, args)
@@ -112,6 +121,9 @@ def _named(cx: Context, node: Node, function: Node, name: str, given: Node) -> E
 
 def _resolved(cx: Context, node: Node, function: Node, name: str, given: Node, owner: Context) -> Expr:
     """A call of a plain name; `owner` is the text the name itself stands in."""
+    number = name in _WORDS or (name in _NUMBERS and name not in cx.env.functions)
+    if number and _count(cx, given) == 1:  # `unsigned(n)`, which the grammar takes for a call
+        return Cast(cx.span(node), TypeRef(name), arguments(cx, given)[0])
     table = cx.env.macros
     spelled = name
     for _ in range(_MAX_ALIASES):  # `#define gpuMalloc cudaMalloc`

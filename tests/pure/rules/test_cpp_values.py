@@ -12,6 +12,7 @@ HEAD = """#include <cuda_runtime.h>
 #include <future>
 #include <memory>
 #include <optional>
+#include <tuple>
 #include <vector>
 __global__ void put(float* x) { x[threadIdx.x] = 1; }
 __global__ void take(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
@@ -265,6 +266,106 @@ void f() {
     }
     put<<<1, 32>>>(current.p); //+
     cudaDeviceSynchronize();
+}"""),
+    "more tasks than rounds are told apart of a loop": ("host-read-before-sync", TASKS + """
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    float* h; cudaMallocHost(&h, 128);
+    Queue queue;
+    queue.later([=] { cudaMemsetAsync(x, 0, 128, a); });
+    queue.later([=] { put<<<1, 32, 0, a>>>(x); });
+    queue.later([=] { take<<<1, 32, 0, a>>>(x, y); });
+    queue.later([=] { cudaMemcpyAsync(h, y, 128, cudaMemcpyDeviceToHost, a); });
+    queue.later([=] { cudaStreamSynchronize(b); });
+    queue.later([=] { cudaStreamSynchronize(a); }); //+
+    queue.all();
+    h[1] = h[0];
+    cudaDeviceSynchronize();
+    cudaFreeHost(h);
+}"""),
+    "many stages by their numbers": ("host-read-before-sync", STAGES + """
+struct None : Stage { void run(float* h, float* d, cudaStream_t s) override { put<<<1, 32, 0, s>>>(d); } };
+float f(float* d, cudaStream_t s) {
+    float* h; cudaMallocHost(&h, 128);
+    Chain c;
+    c.add<Up>().add<None>().add<None>().add<None>().add<Down>();
+    for (size_t i = 0; i < c.stages.size(); ++i) c.stages[i]->run(h, d, s);
+    float r = h[0];
+    cudaStreamSynchronize(s); //-
+    cudaFreeHost(h);
+    return r;
+}"""),
+    "an element that a call answers with": ("stream-race-raw", """
+void f(float* y) {
+    """ + STREAMS + """
+    std::vector<float*> v;
+    for (int i = 0; i < 2; ++i) { float* p; cudaMalloc(&p, 128); v.push_back(p); }
+    put<<<1, 32, 0, a>>>(v.at(1)); //-
+    put<<<1, 32, 0, a>>>(v.at(0)); //+
+    take<<<1, 32, 0, b>>>(v.back(), y);
+    cudaDeviceSynchronize();
+    for (float* p : v) cudaFree(p);
+}"""),
+    "a part of a tuple that a call is given": ("stream-race-raw", """
+void f(float* x, float* y) {
+    """ + STREAMS + """
+    std::tuple<float*, cudaStream_t> first(x, a), second(x, b);
+    put<<<1, 32, 0, std::get<1>(first)>>>(std::get<0>(first));
+    cudaStreamSynchronize(std::get<1>(first)); //+
+    take<<<1, 32, 0, std::get<1>(second)>>>(std::get<0>(second), y);
+    cudaDeviceSynchronize();
+}"""),
+    "tuples that a loop puts into a container": ("stream-race-raw", """
+void f(float* y) {
+    """ + STREAMS + """
+    std::vector<std::tuple<float*, int>> v;
+    for (int i = 0; i < 6; ++i) { float* p; cudaMalloc(&p, 128); v.emplace_back(p, i); }
+    auto [first, n] = v[0];
+    put<<<1, 32, 0, a>>>(first);
+    auto [again, m] = v[0]; //-
+    auto [again, m] = v[1]; //+
+    take<<<1, 32, 0, b>>>(again, y);
+    cudaDeviceSynchronize();
+    for (auto& t : v) cudaFree(std::get<0>(t));
+}"""),
+    "an algorithm that runs a lambda for each": ("free-in-flight", """
+void f(float* y) {
+    """ + STREAMS + """
+    std::vector<float*> v;
+    for (int i = 0; i < 3; ++i) { float* p; cudaMallocAsync(&p, 128, a); v.push_back(p); }
+    cudaStreamSynchronize(a);
+    for (size_t i = 0; i + 1 < v.size(); ++i) take<<<1, 32, 0, b>>>(v[i], v[i + 1]);
+    cudaStreamSynchronize(b); //+
+    std::for_each(v.rbegin(), v.rend(), [a](float* p) { cudaFreeAsync(p, a); });
+    cudaDeviceSynchronize();
+}"""),
+    "a list of arguments that a template was given": ("stream-race-raw", """
+template <class... Args> void node(cudaGraph_t g, cudaGraphNode_t* made, cudaGraphNode_t* after, void* fn, Args*... args) {
+    void* given[] = {args...};
+    cudaKernelNodeParams p{};
+    p.func = fn; p.gridDim = dim3(1); p.blockDim = dim3(32); p.kernelParams = given;
+    cudaGraphAddKernelNode(made, g, after, after ? 1 : 0, &p);
+}
+void f(float* x, float* y, cudaStream_t s) {
+    cudaGraph_t g; cudaGraphCreate(&g, 0);
+    cudaGraphNode_t first, second;
+    node(g, &first, nullptr, (void*)put, &x);
+    node(g, &second, nullptr, (void*)take, &x, &y); //-
+    node(g, &second, &first, (void*)take, &x, &y); //+
+    cudaGraphExec_t e; cudaGraphInstantiate(&e, g, 0);
+    cudaGraphLaunch(e, s);
+    cudaStreamSynchronize(s);
+    cudaGraphExecDestroy(e); cudaGraphDestroy(g);
+}"""),
+    "a number of blocks that is converted by its type's name": ("host-write-before-copy-done", """
+void f(float* x, float* y, size_t n, cudaStream_t s) {
+    float* h; cudaMallocHost(&h, 4096);
+    cudaMemcpyAsync(x, h, 4096, cudaMemcpyHostToDevice, s);
+    take<<<unsigned((n + 31) / 32), 32, 0, s>>>(x, y);
+    cudaStreamSynchronize(s); //+
+    h[0] = 1;
+    cudaStreamSynchronize(s);
+    cudaFreeHost(h);
 }"""),
 }  # fmt: skip
 
