@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,7 @@ class Conditions:
     def __init__(self, program: Program) -> None:
         self._program = program
         self._nodes: dict[str, list[ir.Expr | ir.Stmt]] = {}
+        self._starts: dict[str, list[tuple[int, int]]] = {}  # of the nodes, with their positions, sorted
         self._sources: dict[str, dict[str, list[ir.Expr]]] = {}
         self._handed: dict[str, set[str]] = {}  # parameters of lambdas
         self._calls: dict[Site, frozenset[str]] = {}
@@ -64,10 +66,17 @@ class Conditions:
             return []
         known = self._conditions.get(guard.site)
         if known is None:
-            low, high = guard.site.span
-            nodes = self.nodes(guard.site.function)
-            known = self._conditions[guard.site] = [n for n in nodes if low <= n.span[0] and n.span[1] <= high]
+            known = self._conditions[guard.site] = self._nodes_in(guard.site)
         return known
+
+    def _nodes_in(self, site: Site) -> list[ir.Expr | ir.Stmt]:
+        low, high = site.span
+        nodes = self.nodes(site.function)
+        starts = self._starts.get(site.function)
+        if starts is None:
+            starts = self._starts[site.function] = sorted((n.span[0], k) for k, n in enumerate(nodes))
+        begun = starts[bisect_left(starts, (low, 0)) : bisect_left(starts, (high + 1, 0))]
+        return [nodes[k] for k in sorted(k for _, k in begun) if nodes[k].span[1] <= high]
 
     def values(self, function: str, value: ir.Expr) -> Iterator[ir.Expr | ir.Stmt]:
         """The parts of a value, and of the values of the variables that it names."""

@@ -27,6 +27,9 @@ def emptiness(write: Access, conditions: Conditions, program: Program, spelled: 
     node = conditions.assignment(write.site)
     if write.mode is not Mode.WRITE or node is None or node.op or node.target.span == node.span:
         return None
+    branches = [branch for branch, stored in conditions.stores(function.uid) if stored is node]
+    if not branches:
+        return None
     if (
         not write.field and write.buffer.element.removeprefix("const ") in program.records
     ):  # what stays may be made of two threads' values
@@ -39,8 +42,8 @@ def emptiness(write: Access, conditions: Conditions, program: Program, spelled: 
         for n in conditions.values(function.uid, node.value)
     ):
         return None  # made of the old value
-    for branch, stored in conditions.stores(function.uid):
-        if stored is not node or not _settled(branch.condition, conditions, program):
+    for branch in branches:
+        if not _settled(branch.condition, conditions, program):
             continue
         for part in _required(branch.condition):
             place = _asked(part, target, conditions, function, spelled)

@@ -17,6 +17,7 @@ Owners: TypeAlias = dict[Cell, int]  # cells, each with the one lane (or warp) t
 
 SEVERAL = -1
 _FEW = 128  # footprints that are compared one by one
+_FEW_NEW = 8  # of them, that were not compared before
 _WIDEST = 1 << 16  # cells, of a pattern that is compared as a set of bits
 _WIDEST_UNION = 1 << 18  # and of all patterns together
 
@@ -234,9 +235,13 @@ class Table:
             return crossing(footprint.owners, self._all())
         found: AbstractSet[Cell] = _NONE
         first, last = footprint.first, footprint.first + footprint.pattern.last
+        compared = footprint.pattern.crossings
+        most = len(compared) + _FEW_NEW
         for other in self.footprints.values():
             if other.first > last or other.first + other.pattern.last < first:
                 continue
+            if len(compared) > most:
+                return crossing(footprint.owners, self._all())
             cells = footprint.crossing(other)
             if cells:
                 found = cells if not found else found | cells
