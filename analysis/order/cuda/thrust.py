@@ -17,6 +17,11 @@ from stitchcuda.analysis.order.values import Either, Pointer, Unknown, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import ApiKind, Expr
 
+# What they return depends on the data, so that they wait whatever the policy.
+_ANSWERS = re.compile(
+    r"(?:all|any|none)_of|count(_if)?|(transform_)?reduce|reduce_by_key|inner_product|equal|mismatch|(minmax|min|max)_element|"
+    r"(adjacent_)?find(_if|_if_not)?|is_sorted\w*|is_partitioned|\w*partition\w*|remove\w*|copy_if|unique\w*|set_\w+"
+)
 _POLICIES = frozenset({"device", "host", "seq", "par", "par_nosync"})
 _OF_THE_HOST = re.compile(r"(?:^|::)(?:host|seq|(?:omp|tbb|cpp)::\w+)$")
 _ANY_SYSTEM = frozenset(
@@ -86,7 +91,8 @@ class Thrust(Maps):
             op = self.emit_device(
                 state, ApiKind.LIBRARY_CALL, name, expr.span, stream, accesses=tuple(merge_accesses(accesses))
             )
-            if not (kept[1] if kept is not None else _nosync(policy)) and self.ops[op].graph is None:
+            quiet = (kept[1] if kept is not None else _nosync(policy)) and not _ANSWERS.fullmatch(short)
+            if not quiet and self.ops[op].graph is None:
                 self.block_host(state, op, self.done_before(op).with_op(op), ())
         first = values[0] if values else None
         if isinstance(first, Pointer):

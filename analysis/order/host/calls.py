@@ -301,7 +301,7 @@ class Calls(Methods):
             frame.types.update(self.class_types(function, self.names.resolve(self.bound_type(self.type_of(this)))))
         elif function.template and function.record and function.record == caller.function.record:
             frame.types.update((n, t) for n, t in caller.types.items() if n in function.template)
-        for name, given in zip(self._named_by(function, this, template), template, strict=False):
+        for name, given in zip(self._named(function, this, len(template), frame.types), template, strict=False):
             if isinstance(given, TypeRef):
                 frame.types[name] = self.bound_type(given) or given
             elif isinstance(given, ir.Name):
@@ -326,10 +326,12 @@ class Calls(Methods):
             self._foregone.known[key] = outcomes[0][1] if outcomes else None
         return outcomes
 
-    def _named_by(self, function: Function, this: Place | None, given: tuple[object, ...]) -> tuple[str, ...]:
+    def _named(self, function: Function, this: Place | None, given: int, bound: dict[str, TypeRef]) -> tuple[str, ...]:
         """The template parameters that a call gives: of a method of an object those of the class are not among them."""
         outer = len(statics.parameters(self.program, function)) if given and this is not None and function.record else 0
-        return function.template[outer:] if outer + len(given) <= len(function.template) else function.template
+        if outer + given > len(function.template):  # its class has no other method that would tell
+            outer = next((k for k, name in enumerate(function.template) if name not in bound), 0)
+        return function.template[outer:]
 
     def _declared_default(self, function: Function, position: int) -> Expr | None:
         """The default argument that a prototype gives: in a header, where the definition must not repeat it."""

@@ -17,6 +17,7 @@ from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.ir import Expr, Function, Span, TypeRef
 from stitchcuda.analysis.program.link import resolve
 
+_FREES = ir.RELEASES | {ir.ApiKind.STREAM_DESTROY, ir.ApiKind.EVENT_DESTROY}
 DELETER = "#deleter"  # a field of what a smart pointer owns: the deleter that it was given
 
 
@@ -45,6 +46,21 @@ class Deleters(HostCalls):
         if current is not state:
             state.become(current)
         return value
+
+    def _conditional(self, condition: Expr, then: Expr, otherwise: Expr, state: State) -> Value:
+        """Of two expressions only one is evaluated. Where they release something it matters which: each is in a state of its
+        own."""
+        if not any(isinstance(n, ir.Api) and n.kind in _FREES for arm in (then, otherwise) for n in ir.walk(arm)):
+            return super()._conditional(condition, then, otherwise, state)
+        test = self.evaluate(condition, state)
+        known = state.truth(test)
+        if known is not None:
+            return self.evaluate(then if known else otherwise, state)
+        other = state.copy()
+        state.assume(test, True)
+        other.assume(test, False)
+        outcomes = [(s, self.evaluate(arm, s)) for s, arm in ((state, then), (other, otherwise))]
+        return self.joined([(s, value) for s, value in outcomes if not s.dead], state)
 
     def number_from_before(self, obj: int, path: Path) -> bool:
         """Whether a number stood there before anything was executed: in a global, or in what an entry is given."""

@@ -10,16 +10,11 @@ from typing import Any
 from stitchcuda.analysis.order import arithmetic
 from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
 from stitchcuda.analysis.order.host import aggregates, allocators, traits
-from stitchcuda.analysis.order.host.names import (
-    CONTAINERS,
-    CUDA_CONSTANTS,
-    NUMBERS,
-    plain,
-)
+from stitchcuda.analysis.order.host.names import CONTAINERS, CUDA_CONSTANTS, NUMBERS, plain, template_number
 from stitchcuda.analysis.order.host.places import Places, pointee_of_container
 from stitchcuda.analysis.order.recorder import LEGACY_STREAM
 from stitchcuda.analysis.order.state import State
-from stitchcuda.analysis.order.symbolic import ZERO, Poly, integer, number, symbol
+from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode, StreamKind
 from stitchcuda.analysis.order.values import (
     Clock,
@@ -329,7 +324,7 @@ class Expressions(Places):
             return self.load(state, target)
         given = self.frame.types.get(name) if self.frame.types else None
         if given is not None and not given.pointer and not given.args:  # `template <int N>`
-            if (written := integer(given.name)) is not None:
+            if (written := template_number(given.name)) is not None:
                 return Num(number(written))
             if given.name in self.names.constants and given.name != name:
                 return self._name(ir.Name(expr.span, given.name), state)

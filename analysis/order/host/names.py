@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from stitchcuda.analysis.order.host import statics
+from stitchcuda.analysis.order.symbolic import integer
 from stitchcuda.analysis.order.values import SIZES
 from stitchcuda.analysis.program.ir import Declare, Expr, Program, Record, TypeRef
 
@@ -132,6 +133,11 @@ def plain(name: str) -> str:
 def holds_things(type: TypeRef | None) -> bool:
     """A container of functions, pointers, handles or objects: what is in it decides what runs."""
     return type is not None and bool(type.args) and (type.args[0].pointer > 0 or type.args[0].name not in NUMBERS)
+
+
+def template_number(given: str) -> int | None:
+    """The number that is given to a template, a truth value included (as written, and as it is read); None for types."""
+    return int(given.lower() == "true") if given.lower() in ("true", "false") else integer(given)
 
 
 @dataclass(slots=True)
