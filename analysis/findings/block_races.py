@@ -192,11 +192,21 @@ def _crowded(access: Access) -> bool:
 
 def _polled(trace: KernelTrace, read: Access) -> bool:
     """The read stands in the condition of a loop."""
-    conditions = {g.site for access in trace.accesses for g in access.guards if g.loop}
     return any(
         c.function == read.site.function and c.span[0] <= read.site.span[0] and read.site.span[1] <= c.span[1]
-        for c in conditions
+        for c in _of_loops(trace)
     )
+
+
+def _of_loops(trace: KernelTrace) -> frozenset[Site]:
+    """The conditions of loops; they are asked for at many conflicts of one trace."""
+    global _last
+    if _last is None or _last[0] is not trace:
+        _last = trace, frozenset([g.site for access in trace.accesses for g in access.guards if g.loop])
+    return _last[1]
+
+
+_last: tuple[KernelTrace, frozenset[Site]] | None = None
 
 
 def _flag(write: Access) -> bool:
