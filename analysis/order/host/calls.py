@@ -302,12 +302,9 @@ class Calls(Methods):
         elif function.template and function.record and function.record == caller.function.record:
             frame.types.update((n, t) for n, t in caller.types.items() if n in function.template)
         for name, given in zip(self._named(function, this, len(template), frame.types), template, strict=False):
-            if isinstance(given, TypeRef):
-                frame.types[name] = self.bound_type(given) or given
-            elif isinstance(given, ir.Name):
-                frame.types[name] = self.bound_type(TypeRef(given.name)) or TypeRef(given.name)
-            elif isinstance(given, ir.Const):
-                frame.types[name] = TypeRef(str(given.value))
+            if (type := packs.as_type(given)) is not None:
+                frame.types[name] = self.bound_type(type) or type
+        packs.bind(frame, args, template, self.bound_type, self.number_given)
         if function.template and not frame.types.keys() >= set(function.template):
             frame.types.update(overloads.deduced(function, self.types_of(args, state), frame.types))
         self.frames.append(frame)

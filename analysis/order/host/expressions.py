@@ -12,7 +12,7 @@ from stitchcuda.analysis.order.arithmetic import NULL, TRUE, key_of, short
 from stitchcuda.analysis.order.host import aggregates, allocators, traits
 from stitchcuda.analysis.order.host.names import CONTAINERS, CUDA_CONSTANTS, NUMBERS, plain, template_number
 from stitchcuda.analysis.order.host.places import Places, pointee_of_container
-from stitchcuda.analysis.order.recorder import LEGACY_STREAM
+from stitchcuda.analysis.order.recorder import LEGACY_STREAM, LoopFrame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.symbolic import ZERO, Poly, number, symbol
 from stitchcuda.analysis.order.timeline import Mode, StreamKind
@@ -139,8 +139,13 @@ class Expressions(Places):
         return values[0] if len(values) == 1 else Unknown(self.fresh("list"))
 
     def _opaque(self, expr: ir.Opaque, state: State) -> Value:
-        for part in self.expanded(expr.children) if expr.what == "fold" else expr.children:
+        parts = self.expanded(expr.children) if expr.what == "fold" else expr.children
+        for k, part in enumerate(parts):
+            if parts is not expr.children:  # what one element of a pack makes is not what another makes
+                self.loop_stack.append(LoopFrame(-1, number(k), k, element=True))
             self.evaluate(part, state)
+            if parts is not expr.children:
+                self.loop_stack.pop()
         if expr.what in LOST:  # a call may have been lost with it
             self.machine.may_have_waited(state.order)
             self.cut(expr.span, expr.what)

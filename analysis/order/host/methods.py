@@ -12,6 +12,7 @@ from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.names import FUTURES, OPTIONALS, SMART_POINTERS, plain
 from stitchcuda.analysis.order.host.summaries import Summaries
 from stitchcuda.analysis.order.state import State
+from stitchcuda.analysis.order.symbolic import Poly, integer, number
 from stitchcuda.analysis.order.values import (
     Clock,
     Closure,
@@ -19,6 +20,7 @@ from stitchcuda.analysis.order.values import (
     Either,
     Handle,
     Instance,
+    Num,
     Place,
     Pointer,
     Reference,
@@ -170,6 +172,15 @@ class Methods(Summaries):
         given = next(state.below(place), None) is not None
         self.evaluate(expr.args[0], state)
         return self.load(state, place) if given else Unknown(self.fresh("value_or"))
+
+    def number_given(self, type: TypeRef) -> Poly | None:
+        """A template argument that is a number, written or by the name of a constant."""
+        type = self.bound_type(type) or type
+        written = integer(type.name)
+        if written is not None:
+            return number(written)
+        value = self.evaluate(ir.Name((0, 0), type.name), State())
+        return value.value if isinstance(value, Num) else None
 
     # ------------------------------------------------------------------------------------------------------ overriding
 

@@ -13,8 +13,10 @@ HEAD = """#include <cuda_runtime.h>
 #include <memory>
 #include <optional>
 #include <tuple>
+#include <utility>
 #include <vector>
 __global__ void put(float* x) { x[threadIdx.x] = 1; }
+__global__ void fill(float* x) { x[blockIdx.x * blockDim.x + threadIdx.x] = 1; }
 __global__ void take(const float* x, float* y) { y[threadIdx.x] = x[threadIdx.x]; }
 """
 STREAMS = """cudaStream_t a, b;
@@ -367,6 +369,30 @@ void f(float* x, float* y, size_t n, cudaStream_t s) {
     cudaStreamSynchronize(s);
     cudaFreeHost(h);
 }"""),
+    "numbers of a sequence": ("stream-race-waw", """
+struct Lanes { float* out; cudaStream_t s[2]; };
+template <size_t Lane> void one(Lanes& l) {
+    float* part = l.out + Lane * 1024; //+
+    float* part = l.out + Lane / 2 * 1024; //-
+    fill<<<4, 256, 0, l.s[Lane]>>>(part);
+}
+template <size_t... I> void all(Lanes& l, std::index_sequence<I...>) { (one<I>(l), ...); }
+void f(float* x) {
+    Lanes l;
+    l.out = x;
+    for (auto& s : l.s) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    all(l, std::make_index_sequence<2>{});
+    cudaDeviceSynchronize();
+}"""),
+    "template arguments that are listed": ("stream-race-waw", """
+template <int... Parts> void all(float* x, cudaStream_t* s) { (fill<<<4, 256, 0, s[Parts]>>>(x + Parts * 1024), ...); } //+
+template <int... Parts> void all(float* x, cudaStream_t* s) { (fill<<<4, 256, 0, s[Parts]>>>(x), ...); } //-
+void f(float* x) {
+    cudaStream_t s[2];
+    for (auto& each : s) cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking);
+    all<0, 1>(x, s);
+    cudaDeviceSynchronize();
+}"""),
 }  # fmt: skip
 
 CLEAN = {
@@ -425,6 +451,18 @@ void f() {
     }
     put<<<1, 32>>>(current.p);
     cudaDeviceSynchronize();
+}""",
+    "what each number of a sequence allocates": """
+struct Lanes { float* p[2]; cudaStream_t s[2]; };
+template <size_t I> void make(Lanes& l) { float* q; cudaMalloc(&q, 4096); l.p[I] = q; }
+template <size_t I> void one(Lanes& l) { fill<<<4, 256, 0, l.s[I]>>>(l.p[I]); }
+template <size_t... I> void all(Lanes& l, std::index_sequence<I...>) { (make<I>(l), ...); (one<I>(l), ...); }
+void f() {
+    Lanes l;
+    for (auto& s : l.s) cudaStreamCreateWithFlags(&s, cudaStreamNonBlocking);
+    all(l, std::make_index_sequence<2>{});
+    cudaDeviceSynchronize();
+    for (float* p : l.p) cudaFree(p);
 }""",
 }  # fmt: skip
 
