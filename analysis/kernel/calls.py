@@ -46,10 +46,22 @@ class Calls(GroupCalls, ABC):
             listed = self._listed(name, node)
             if listed is not None:
                 return listed
-        values = [self.value(a) for a in node.args]
+        values = self._arguments(node, candidates)
         if candidates:
             return self._chosen_function(candidates, node, values, callee.template)
         return self._unknown_call(name, node, values)
+
+    def _arguments(self, node: ir.Call, candidates: Sequence[ir.Function]) -> list[Value]:
+        """What is passed: by reference nothing is read."""
+        values = []
+        for k, argument in enumerate(node.args):
+            kept = [f.params[k].type.reference for f in candidates if k < len(f.params)]
+            events, marks, held = len(self.events), len(self.marks), dict(self._written)
+            values.append(self.value(argument))
+            if kept and all(kept) and isinstance(argument, ir.Name | ir.Member):
+                del self.events[events:], self.marks[marks:]
+                self._written = held
+        return values
 
     def call_location(self, node: ir.Call) -> tuple[Location, ...]:
         """Of a call that gives a reference: `tile(i, j)`, `*p`, `get<0>(x)`."""
@@ -374,6 +386,9 @@ class Calls(GroupCalls, ABC):
             values = [self.value(a) for a in node.args]
             self._accesses(name, node, values)
             return self._result_of_load(values) if len(ACCESSES[name]) == 1 else UNKNOWN
+        if name in known.PLACES:
+            op, by = known.PLACES[name]
+            return Value(self.math.binary(op, self.coordinates.get("threadIdx.x") or ZERO, number(by)))
         if name in known.THREAD_RESULTS:
             return Value(self.math.fresh("~"), spread=Uniformity.DATA)
         return None
@@ -515,7 +530,7 @@ class Calls(GroupCalls, ABC):
     def _may_synchronise(self, name: str, node: ir.Call, values: list[Value]) -> Value:
         """Nothing is known about the order of threads after it."""
         self.barrier(BarrierKind.NAMED, name, node.span)
-        return replace(self._escaped(values), spread=Uniformity.DATA)
+        return replace(self._escaped(values, bool(node.args)), spread=Uniformity.DATA)
 
     def _escaped(self, values: list[Value], arguments: bool = True) -> Value:
         """The result of code that is not known; variables whose address it was given may have changed."""
@@ -525,7 +540,9 @@ class Calls(GroupCalls, ABC):
                     inner = self.element_cell(place)
                     if inner is not None and not inner.fields:
                         self.assign(inner, Value(self.math.fresh("~"), spread=Uniformity.DATA))
-        spread = self.combined(values).spread if arguments else Uniformity.DATA
+        if not arguments:
+            return self.unseen()
+        spread = self.combined(values).spread
         return Value(self.unknown_number(spread, *values), spread=spread)
 
     def _shared(self, place: Place) -> bool:

@@ -89,6 +89,13 @@ NO_BARRIER = frozenset(
     }
 )
 
+# CUTLASS's functions for a thread's place: what is done with its number.
+PLACES = {
+    "canonical_lane_idx": ("%", 32),
+    "canonical_warp_idx": ("/", 32),
+    "canonical_warp_idx_sync": ("/", 32),
+    "canonical_warp_group_idx": ("/", 128),
+}
 THREAD_RESULTS = frozenset({"clock", "clock64", "__activemask", "__lanemask_lt", "__lanemask_le", "globaltimer"})
 
 _ASM_BARRIER = re.compile(r"\b(bar|barrier)(\.cta)?\.(sync|red|arrive)[.\w]*\s+(0|%?\d+|[^,;]+)\s*(,[^;]*)?;?")
@@ -99,7 +106,8 @@ def assembly_barrier(text: str) -> BarrierKind | None:
     if "bar.warp.sync" in text:
         return BarrierKind.WARP
     if "barrier.cluster" in text:
-        return BarrierKind.CLUSTER
+        # each thread arrives for itself; with `.aligned` all threads of a warp do at one place
+        return BarrierKind.CLUSTER if ".aligned" in text else BarrierKind.NAMED
     match = _ASM_BARRIER.search(text)
     if match is not None:
         whole = match[3] == "sync" and match[4].strip() == "0" and not match[5]

@@ -118,7 +118,7 @@ def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:
     for guard in access.guards:
         if guard.equal is not None and not guard.equal.unknown:
             equal.append(guard.equal)
-        elif guard.margin is None and conditions.elects(guard):
+        elif guard.margin is None and (conditions.elects(guard) or _may_be_one(guard, conditions)):
             return None
     fixed = _fixed_part(access.offset)
     members = lanes_of(lanes)
@@ -135,6 +135,12 @@ def _in_block(access: Access, lanes: int, conditions: Conditions) -> Who | None:
         warps = Counter(zip([lane // WARP for lane in members], *columns, strict=True))
         return Who.BLOCK if max(warps.values()) > 1 else None
     return Who.DATA
+
+
+def _may_be_one(guard: Guard, conditions: Conditions) -> bool:
+    """`lane() == 0`, with a function that is not seen: it may give each thread a number of its own."""
+    called = conditions.calls(guard) if guard.equal is not None and guard.guessed else frozenset()
+    return bool(called) and not any(_ELECTS.search(name) for name in called)
 
 
 def _fixed_part(offset: Form) -> Form:
