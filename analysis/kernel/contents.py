@@ -46,10 +46,9 @@ class Contents:
     def shared(self, footprint: Footprint, mode: Mode) -> AbstractSet[Cell]:
         """The cells of an access that other lanes have touched, in a way that asks for order."""
         cells = self.written.crossing(footprint)
-        if mode is not Mode.ATOMIC:
-            cells = cells | self.updated.crossing(footprint)
-        if mode is not Mode.READ:
-            cells = cells | self.read.crossing(footprint)
+        for table, counts in ((self.updated, mode is not Mode.ATOMIC), (self.read, mode is not Mode.READ)):
+            if counts and table.footprints and len(cells) < footprint.pattern.size:
+                cells = cells | table.crossing(footprint)
         return cells
 
     def add(self, access: Access, footprint: Footprint) -> None:

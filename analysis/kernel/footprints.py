@@ -36,7 +36,8 @@ class Pattern:
         self._owners: Owners | None = None
         self._warps: Owners | None = None
         self._by_cell: dict[Cell, list[int]] | None = None
-        self.alone = len(set(cells)) == len(cells)  # no two lanes touch one cell
+        self.size = len(set(cells))
+        self.alone = self.size == len(cells)  # no two lanes touch one cell
 
     @property
     def owners(self) -> Owners:
@@ -245,6 +246,8 @@ class Table:
             cells = footprint.crossing(other)
             if cells:
                 found = cells if not found else found | cells
+                if len(found) == footprint.pattern.size:
+                    break
         return found
 
     def _all(self) -> Owners:
