@@ -15,6 +15,8 @@ from stitchcuda.analysis.program.ir import Expr, Program, Stmt, TypeRef
 _DEPTH = 3  # calls followed from the body of the loop
 _FUNCTIONS = 64  # functions looked into
 _FOLLOWED = 4  # slots of a ring that a loop goes through
+_TAKES = frozenset({"pop_front", "erase"})
+_PUTS = frozenset({"push_back", "emplace_back"})
 _ROUND = 8  # a counter that goes round in more steps than this is like any other number
 
 
@@ -24,6 +26,8 @@ def turning(program: Program, loop: ir.Loop, given: Callable[[str], Sequence[Typ
     found: set[str] = set()
     counted: set[str] = set()
     cut: set[str] = set()  # names of which a remainder is taken
+    taken: set[str] = set()  # containers out of which the first is taken, and those that something is put behind
+    put: set[str] = set()
     seen: set[str] = set()
     parts = [loop.body, *steps(loop)]
     for body in (reached for part in parts for reached in _reached(program, part, _DEPTH, seen)):
@@ -37,7 +41,12 @@ def turning(program: Program, loop: ir.Loop, given: Callable[[str], Sequence[Typ
                         left = left.target
                     if isinstance(left, ir.Name | ir.Member) and _slots(program, size, given) <= _FOLLOWED:
                         cut.add(left.name)
-    return frozenset(found | counted & cut)
+                case ir.Call(callee=ir.Member(base=ir.Name(name=name) | ir.Member(name=name), name=method)):
+                    if method in _TAKES:
+                        taken.add(name)
+                    elif method in _PUTS:
+                        put.add(name)
+    return frozenset(found | counted & cut | taken & put)
 
 
 def steps(loop: ir.Loop) -> list[Expr]:
@@ -138,7 +147,7 @@ def held(state: State, objects: list[Object], names: frozenset[str]) -> Mapping[
     """What the variables and members of these names hold, as far as it can be compared."""
     found: dict[tuple[int, Path], Value] = {}
     for number, entries in state.memory.items():
-        whole = objects[number].name in names
+        whole = objects[number].name.rpartition(".")[2] in names
         for path, value in entries.items():
             if not whole:
                 for step in path:

@@ -8,6 +8,7 @@ import pytest
 from tests.pure.rules.programs import halves, hazards_in
 
 HEAD = """#include <cuda_runtime.h>
+#include <deque>
 #include <functional>
 #include <future>
 #include <memory>
@@ -391,6 +392,70 @@ void f(float* x) {
     cudaStream_t s[2];
     for (auto& each : s) cudaStreamCreateWithFlags(&each, cudaStreamNonBlocking);
     all<0, 1>(x, s);
+    cudaDeviceSynchronize();
+}"""),
+    "blocks that are handed out in turn": ("stream-race-war", """
+struct Block { float* data; cudaEvent_t idle; };
+struct Pool {
+    std::deque<Block> free;
+    explicit Pool(int n) {
+        for (int i = 0; i < n; ++i) {
+            Block b; cudaMalloc(&b.data, 4096); cudaEventCreate(&b.idle);
+            free.push_back(b);
+        }
+    }
+    Block take(cudaStream_t user) {
+        Block b = free.front();
+        free.pop_front();
+        cudaStreamWaitEvent(user, b.idle, 0); //+
+        return b;
+    }
+    void give(Block b, cudaStream_t last) { cudaEventRecord(b.idle, last); free.push_back(b); }
+};
+void f(float* y) {
+    """ + STREAMS + """
+    cudaEvent_t done; cudaEventCreate(&done);
+    Pool pool(2);
+    for (int i = 0; i < 50; ++i) {
+        Block block = pool.take(a);
+        fill<<<4, 256, 0, a>>>(block.data);
+        cudaEventRecord(done, a);
+        cudaStreamWaitEvent(b, done, 0);
+        take<<<1, 32, 0, b>>>(block.data, y);
+        pool.give(block, b);
+    }
+    cudaDeviceSynchronize();
+}"""),
+    "blocks that are handed out in turn, of a vector": ("stream-race-war", """
+struct Block { float* data; cudaEvent_t idle; };
+struct Pool {
+    std::vector<Block> free;
+    explicit Pool(int n) {
+        for (int i = 0; i < n; ++i) {
+            Block b; cudaMalloc(&b.data, 4096); cudaEventCreate(&b.idle);
+            free.push_back(b);
+        }
+    }
+    Block take(cudaStream_t user) {
+        Block b = free.front();
+        free.erase(free.begin());
+        cudaStreamWaitEvent(user, b.idle, 0); //+
+        return b;
+    }
+    void give(Block b, cudaStream_t last) { cudaEventRecord(b.idle, last); free.push_back(b); }
+};
+void f(float* y) {
+    """ + STREAMS + """
+    cudaEvent_t done; cudaEventCreate(&done);
+    Pool pool(3);
+    for (int i = 0; i < 50; ++i) {
+        Block block = pool.take(a);
+        fill<<<4, 256, 0, a>>>(block.data);
+        cudaEventRecord(done, a);
+        cudaStreamWaitEvent(b, done, 0);
+        take<<<1, 32, 0, b>>>(block.data, y);
+        pool.give(block, b);
+    }
     cudaDeviceSynchronize();
 }"""),
 }  # fmt: skip
