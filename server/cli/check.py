@@ -20,7 +20,7 @@ from stitchcuda.server.cli.errors import CannotRun
 from stitchcuda.server.cli.selection import CONFIDENCES, Selection, selection
 from stitchcuda.server.cli.writing import replace_files
 from stitchcuda.server.interrupting import ended_like_interrupted
-from stitchcuda.server.report import github, json, sarif, text
+from stitchcuda.server.report import github, gitlab, json, sarif, text
 from stitchcuda.server.report.rows import Report, Row, numbered, rows
 from stitchcuda.server.workers import map_in_processes, rare_collections
 
@@ -31,7 +31,7 @@ _EVERY_PROGRAM = {rule.code for rule in COMMENT_RULES if rule.every_program}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("paths", nargs="+", metavar="PATH", help="files and directories to check")
-    parser.add_argument("--format", choices=("text", "json", "sarif", "github"), default="text")
+    parser.add_argument("--format", choices=("text", "json", "sarif", "github", "gitlab"), default="text")
     parser.add_argument(
         "--select",
         action="append",
@@ -206,7 +206,8 @@ def _print(report: Report, form: str, usable: bool) -> None:
     elif form == "github":
         sys.stdout.write(github.render(report))
     else:
-        sys.stdout.write(text.render(report, colour=_colour()))
+        colour = form == "text" and _colour()
+        sys.stdout.write(gitlab.render(report) if form == "gitlab" else text.render(report, colour=colour))
         for problem in report.problems:
             line = f":{problem.line}" if problem.line > 0 else ""
             print(f"{problem.path}{line}: note: {problem.what}: {problem.consequence}", file=sys.stderr)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stitchcuda.server.report.rows import Report
+from stitchcuda.server.report.rows import Report, in_repository
 
 _LEVELS = {"error": "error", "warning": "warning", "hint": "notice"}
 
@@ -13,13 +13,13 @@ def render(report: Report) -> str:
         place = row.place
         end = f",endColumn={place.end_column}" if place.end_line == place.line else ""
         lines.append(
-            f"::{_LEVELS[row.severity]} file={_property(place.path)},line={place.line},endLine={place.end_line},"
+            f"::{_LEVELS[row.severity]} file={_property(in_repository(place.path))},line={place.line},endLine={place.end_line},"
             f"col={place.column}{end},title={_property(row.code)}::{_data(row.message)}"
         )
     for problem in report.problems:
         line = f",line={problem.line}" if problem.line > 0 else ""
         text = _data(f"{problem.what}: {problem.consequence}")
-        lines.append(f"::notice file={_property(problem.path)}{line},title=stitchcuda::{text}")
+        lines.append(f"::notice file={_property(in_repository(problem.path))}{line},title=stitchcuda::{text}")
     return "".join(f"{line}\n" for line in lines)
 
 

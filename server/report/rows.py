@@ -7,11 +7,17 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import PurePath
 
 from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.index import Analysis
 from stitchcuda.analysis.program.ir import Problem, Program, Site
 from stitchcuda.analysis.syntax.text import LineIndex, decode, units
+
+
+def in_repository(path: str) -> str:
+    """A path as services that know the repository write it: with slashes, and without the `./` of `check .`."""
+    return PurePath(path).as_posix()
 
 
 @dataclass(frozen=True, slots=True)

@@ -133,6 +133,14 @@ def test_annotations(check: Run) -> None:
     assert note == ("notice", {"file": "empty.cu", "title": "stitchcuda"}, "the file is empty: nothing to check")
 
 
+def test_a_folder_is_annotated_by_the_paths_of_the_repository(check: Run) -> None:
+    """`check .` names its files `./a.cu`, which GitHub would not find in the change."""
+    put("src/a.cu")
+    put("empty.cu", "")
+    found = list(read_annotations(check(".", "--format", "github")[1]))
+    assert [where["file"] for _, where, _ in found] == ["src/a.cu", "empty.cu"]
+
+
 def test_a_range_over_lines_has_no_end_column(check: Run) -> None:
     """GitHub shows no columns when the lines differ."""
     put("a.cu", RACE.replace("(x, y);", "(x,\n      y);"))
@@ -143,3 +151,23 @@ def test_a_range_over_lines_has_no_end_column(check: Run) -> None:
 def test_nothing_found_is_nothing_printed(check: Run) -> None:
     put("a.cu", CLEAN)
     assert check("a.cu", "--format", "github")[:2] == (0, "")
+
+
+# ---------------------------------------------------------------------------------------------------------------- GitLab
+
+
+def test_code_quality(check: Run) -> None:
+    put("src/a.cu", BOTH)
+    put("src/b.cu")
+    put("empty.cu", "")
+    code, out, err = check(".", "--format", "gitlab")
+    found = json.loads(out)
+    assert (code, err) == (1, "./empty.cu: note: the file is empty: nothing to check\n")
+    assert {tuple(each) for each in found} == {("description", "check_name", "fingerprint", "severity", "location")}
+    assert [(e["check_name"], e["severity"], e["location"]) for e in found if e["severity"] == "critical"] == [
+        ("stream-race-raw", "critical", {"path": f"src/{name}.cu", "lines": {"begin": 12}}) for name in "ab"
+    ]
+    assert len({each["fingerprint"] for each in found}) == len(found)
+    put("src/a.cu", CLEAN)
+    put("src/b.cu", CLEAN)
+    assert check("src", "--format", "gitlab")[:2] == (0, "[]\n")
