@@ -40,6 +40,7 @@ class Aside:
         self._alone = sum(1 << op.id for op in timeline.ops if times[place(op)] == 1)
         self._earlier: dict[int, dict[int, int]] = defaultdict(dict)  # by memory and later op: bitset of what is aside
         self._alike: dict[tuple[object, ...], int] = defaultdict(int)
+        self._under: dict[frozenset[str], int] = defaultdict(int)  # by the texts of the conditions
         self._later = 0  # bitset of the later ops
 
     def left(self, later: Op, candidates: int, memory: int) -> int:
@@ -67,7 +68,8 @@ class Aside:
 
     def _no_surer(self, earlier: Op, later: Op) -> int:
         """Bitset of the ops that do what the earlier one does, in its stream: their races with the later one are no surer,
-        unless something that is particular to the earlier one put its own in doubt."""
+        unless something that is particular to the earlier one put its own in doubt. Where that is that each of the two stands
+        under a condition of its own, it holds for all that stand under yet another one."""
         line = self.timeline
         doubted = line.on_some_paths(earlier.id, later.id) or line.may_wait[later.id] >> earlier.id & 1
         particular = doubted or not earlier.asynchronous or any(access.one_of for access in later.accesses)
@@ -76,7 +78,15 @@ class Aside:
         if not self._alike:
             for op in line.ops:
                 self._alike[_does(op)] |= 1 << op.id
-        return self._alike[_does(earlier)]
+                self._under[_texts(op)] |= 1 << op.id
+        alike, mine, theirs = self._alike[_does(earlier)], _texts(earlier), _texts(later)
+        if later.stream is None:  # what a loop of the host reads is held to the conditions of what was written
+            return alike & self._under[mine]
+        if (
+            mine and theirs and mine != theirs
+        ):  # that both hold is in doubt, as for all under others than the later one's
+            return alike & ~(self._under[frozenset()] | self._under[theirs])
+        return alike
 
     def implies(self, earlier: Op, later: Op, level: Confidence, memory: int | None) -> bool:
         """A pair set aside, of the same earlier op and of one in front of the later op in its stream, is a race at least as
@@ -96,7 +106,11 @@ class Aside:
         return False
 
 
+def _texts(op: Op) -> frozenset[str]:
+    return frozenset(condition.text for condition in op.conditions)
+
+
 def _does(op: Op) -> tuple[object, ...]:
-    """All that the confidence of a race takes from its earlier op, but for what is ordered before what."""
+    """All that the confidence of a race takes from its earlier op, but for its conditions and what is ordered before what."""
     what = (op.kind, op.api, op.kernel, op.scalars, op.copy_kind, op.accesses, op.asynchronous)
-    return (*what, op.stream, op.device, op.thread, op.conditions, op.certain)
+    return (*what, op.stream, op.device, op.thread, op.certain)

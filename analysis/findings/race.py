@@ -15,6 +15,7 @@ from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.dense import Aside, Surest
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
+from stitchcuda.analysis.findings.parts import Parts
 from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, covers_all, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
@@ -344,10 +345,13 @@ def _pairs(
                 firsts[op.id].append((op, access))
                 users |= 1 << op.id
         asked, numbers = -1, 0  # the accesses of one op follow each other
+        parts = Parts(accesses if users else ())
         for op, second in accesses if users else ():
             if op.kind in later_kinds:
                 if op.id != asked:
                     open_ = timeline.earlier[op.id] & ~timeline.before[op.id] & users
+                    if open_:
+                        open_ &= ~parts.apart(op.id)
                     asked, numbers = op.id, open_ if aside is None else aside.left(op, open_, memory)
                 for number in bits(numbers):
                     for other, first in firsts[number]:

@@ -9,10 +9,10 @@ from stitchcuda.analysis.findings.around import holding
 from stitchcuda.analysis.findings.dense import Aside
 from stitchcuda.analysis.findings.race import all_races, streams_apart, surest, without_implied
 from stitchcuda.analysis.index import Index
-from stitchcuda.analysis.order.timeline import Access, Mode, Op, StreamKind, Timeline
+from stitchcuda.analysis.order.timeline import Access, Condition, Mode, Op, StreamKind, Timeline
 from stitchcuda.analysis.program.ir import ApiKind, Block, Break, Program
 
-from tests.pure.rules.building import Run, read, whole, write
+from tests.pure.rules.building import Run, read, site, whole, write
 
 WORK = frozenset({ApiKind.LAUNCH, ApiKind.COPY})
 HOST = frozenset({ApiKind.HOST_READ})
@@ -30,15 +30,23 @@ class Asked:
         return not (first.mode is Mode.READ and second.mode is Mode.READ)
 
 
+def under(text: str, taken: bool = True) -> tuple[Condition, ...]:
+    return (Condition(site(700), text, taken),)
+
+
 def random_run(seed: int) -> Timeline:
-    """Launches and host reads on a few streams and buffers, with waits now and then."""
+    """Launches and host reads on a few streams and buffers, with waits now and then, in half of the runs some of it under
+    conditions."""
     pick = random.Random(seed)
+    conditions = [(), (), under("a"), under("b"), under("b", taken=False), under("c"), under("a") + under("b")]
     run = Run()
     kinds = [StreamKind.CREATED, StreamKind.CREATED, StreamKind.CREATED, StreamKind.PARAMETER, StreamKind.UNKNOWN]
     streams = [run.stream(f"s{i}", kind) for i, kind in enumerate(pick.sample(kinds, 4))]
     buffers = [run.buffer(f"d{i}") for i in range(3)]
     events = [run.event(f"e{i}") for i in range(2)]
     for _ in range(100):
+        if seed % 2:
+            run.conditions = pick.choice(conditions)
         stream, buffer = pick.choice(streams), pick.choice(buffers)
         span = whole(pick.choice([400, 100, 4]), pick.choice([0, 0, 200]))
         access = pick.choice([read, write])(buffer, span, may=pick.random() < 0.2)
@@ -90,7 +98,7 @@ def test_operations_of_one_place_are_never_set_aside() -> None:
     assert places.left(later, whole_run, x.id) == 1 << 19
 
 
-@pytest.mark.parametrize("kind", ["streams", "parameters", "data", "host"])
+@pytest.mark.parametrize("kind", ["streams", "parameters", "data", "host", "conditions", "some conditions"])
 def test_pairs_that_are_compared_grow_with_the_operations(kind: str) -> None:
     times = []
     for count in (100, 400):
@@ -98,9 +106,12 @@ def test_pairs_that_are_compared_grow_with_the_operations(kind: str) -> None:
         of = StreamKind.PARAMETER if kind == "parameters" else StreamKind.CREATED
         streams, x = [run.stream(name, of) for name in "abc"], run.buffer("d")
         for i in range(count):
+            if kind == "conditions" or (kind == "some conditions" and i % 2):
+                run.conditions = under(f"f[{i}]")
             run.launch("k", streams[i % 3], read(x, may=kind == "data"), write(x, may=kind == "data"))
             if kind == "host":
                 run.host(ApiKind.HOST_READ, read(x))
+            run.conditions = ()
         line, asked = run.timeline(), Asked()
         aside = Aside(line, lambda op: op.id, surest(PROGRAM, line, asked), streams_apart)
         found = list(all_races(PROGRAM, line, WORK, HOST if kind == "host" else WORK, asked, aside))
