@@ -320,7 +320,7 @@ class Construction(Deleters):
                 type = declaration.type
                 if types and type.name in types and not (type.pointer or type.dims):  # `template <class S> ... S s_;`
                     type = types[type.name]
-                if self.owns_objects(type) is not None:
+                if not declaration.static and self.owns_objects(type) is not None:
                     if self.frame.function.language == "python":
                         continue  # the constructor makes it
                     self._as_member(Site("", record.path, declaration.span), types, field, type, state, span)

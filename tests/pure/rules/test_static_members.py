@@ -1,6 +1,7 @@
 """Static members of class templates: one variable an instantiation, which is the same one wherever it is named."""
 
 import pytest
+from stitchcuda.analysis.index import Index
 
 from tests.pure.rules.test_fixtures import shown
 
@@ -54,3 +55,15 @@ def test_methods_of_an_object_made_within_the_class_see_its_instantiation(second
     made = b"Manager<float>::create(); Manager<double>::create(); Manager<float>::destroy(); "
     found = shown("program.cu", MANAGER + b"int main() { " + made + b"Manager<%s>::destroy(); return 0; }\n" % second)
     assert [r.code for r in found if r.group == "correctness"] == expected
+
+
+def test_a_static_member_of_the_own_class_is_no_part_of_each_object() -> None:
+    """Two of them would double the work at each level (AMReX's `IntVectND`)."""
+    index = Index(strict=True)
+    text = b"""#include <cuda_runtime.h>
+    struct Pool { float *kept; Pool() { cudaMalloc(&kept, 64); } ~Pool() { cudaFree(kept); } static const Pool one, two; };
+    int main() { Pool pool; return 0; }
+    """
+    index.put("a.cu", text)
+    (timeline,) = index.analyse().timelines
+    assert [op.api for op in timeline.ops] == ["cudaMalloc", "cudaFree"]
