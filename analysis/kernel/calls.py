@@ -11,7 +11,7 @@ from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.groups import GroupCalls
 from stitchcuda.analysis.kernel.lanes import WARP, ZERO, Form, number
 from stitchcuda.analysis.kernel.launches import constant
-from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Mode, Uniformity
+from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Mode, Uniformity
 from stitchcuda.analysis.kernel.state import DEPTH, Binding, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Closure, Location, Place, Value, is_float
 from stitchcuda.analysis.order.timeline import Mode as HostMode
@@ -121,7 +121,7 @@ class Calls(GroupCalls, ABC):
         self.reach(function)
         if len(self.frames) > DEPTH or any(f.function.uid == function.uid for f in self.frames):
             # recursion, or a type of the same name (`typedef cub::BlockReduce<..> BlockReduce;` in `BlockReduce`)
-            if self._may_meet(function) or any(self._shared(p) for v in values for p in v.places):
+            if self._may_meet(function) or any(self.in_shared_memory(p) for v in values for p in v.places):
                 self.barrier(BarrierKind.NAMED, function.name, span)
             return DATA
         bindings = self._template(function, template)
@@ -283,6 +283,11 @@ class Calls(GroupCalls, ABC):
         return self._unknown_call("", node, values)
 
     def _method(self, node: ir.Call, callee: ir.Member) -> Value:
+        storage = self.block_storage(callee.base)
+        if storage:
+            values = [self.value(a) for a in node.args]
+            self.block_call(storage[0], callee.name, node.span)
+            return replace(self._escaped(values, bool(node.args)), spread=Uniformity.DATA)
         owners = self.locations(callee.base)
         if not owners:
             held = self.value(callee.base)
@@ -307,8 +312,8 @@ class Calls(GroupCalls, ABC):
         by_type = self.typed_group(type_name)
         if by_type is not None:
             return self.group_call(by_type, callee, node)
-        shared = any(isinstance(x, Place) and self._shared(x) for x in owners)
-        if shared or any(self._shared(p) for p in held.places):
+        shared = any(isinstance(x, Place) and self.in_shared_memory(x) for x in owners)
+        if shared or any(self.in_shared_memory(p) for p in held.places):
             return self._may_synchronise(callee.name, node, [*values, held])
         return self._unknown_call(callee.name, node, [*values, held])
 
@@ -464,7 +469,7 @@ class Calls(GroupCalls, ABC):
         for place in source:
             self.access(replace(place, dims=()), Mode.READ, span, bytes=count, several=len(source) > 1)
         for place in to:
-            mode = Mode.ASYNC_WRITE if self._shared(place) else Mode.WRITE
+            mode = Mode.ASYNC_WRITE if self.in_shared_memory(place) else Mode.WRITE
             self.access(replace(place, dims=()), mode, span, bytes=count, several=len(to) > 1)
 
     def assembly(self, node: ir.Opaque) -> Value:
@@ -483,7 +488,7 @@ class Calls(GroupCalls, ABC):
             if pending is None and (position := known.operand_of_wait(text)) is not None:
                 pending = self._assembly_constant(node, raw, position)
             self.barrier(kind, "asm", node.span, width=width, pending=pending)
-        shared = [p for v in operands for p in v.places if self._shared(p)]
+        shared = [p for v in operands for p in v.places if self.in_shared_memory(p)]
         if "cp.async" in text and "shared" in text and kind is None:
             match = re.search(r",\s*(\d{1,9})\s*[;,]", text)
             if "bulk" not in text:
@@ -517,7 +522,7 @@ class Calls(GroupCalls, ABC):
     # ---------------------------------------------------------------------------------------------------- unknown functions
 
     def _unknown_call(self, name: str, node: ir.Call, values: list[Value]) -> Value:
-        handed = any(self._shared(p) for v in values for p in v.places)
+        handed = any(self.in_shared_memory(p) for v in values for p in v.places)
         spoken = bool(name) and known.SYNCHRONISING.search(name) is not None and not name.startswith("__shfl")
         declared = name and any(
             self.program.functions[uid].space in ("device", "host_device")
@@ -544,9 +549,6 @@ class Calls(GroupCalls, ABC):
             return self.unseen()
         spread = self.combined(values).spread
         return Value(self.unknown_number(spread, *values), spread=spread)
-
-    def _shared(self, place: Place) -> bool:
-        return isinstance(place.target, Buffer) and place.target.memory is Memory.SHARED
 
     def _may_meet(self, function: ir.Function) -> bool:
         assert function.body is not None

@@ -9,7 +9,7 @@ from dataclasses import replace
 from stitchcuda.analysis.kernel import intrinsics as known
 from stitchcuda.analysis.kernel.expressions import Expressions
 from stitchcuda.analysis.kernel.lanes import ZERO, Form, number, symbol
-from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Uniformity
+from stitchcuda.analysis.kernel.model import BarrierKind, Buffer, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.values import DATA, UNKNOWN, Cell, Group, Place, Value
 from stitchcuda.analysis.program import ir
 from stitchcuda.analysis.program.device.known_calls import bare
@@ -35,6 +35,21 @@ _TYPES = {
     "thread_group": "any",
 }
 _COLLECTIVE = ("shfl", "any", "all", "ballot", "match_any", "match_all")
+# Classes of CUB whose calls exchange through the storage they are given. Not those that load and store: they need it for
+# some of their ways only.
+_BLOCK_CLASSES = frozenset(
+    f"Block{name}"
+    for name in (
+        "AdjacentDifference",
+        "Discontinuity",
+        "Exchange",
+        "Histogram",
+        "MergeSort",
+        "RadixSort",
+        "Reduce",
+        "Scan",
+    )
+)
 _COLLECTIVE_FUNCTIONS = frozenset({"reduce", "inclusive_scan", "exclusive_scan", "invoke_one", "invoke_one_broadcast"})
 
 
@@ -88,6 +103,33 @@ class GroupCalls(Expressions, ABC):
                 self.barrier(BarrierKind.NAMED, name, node.span)
             return DATA
         return UNKNOWN
+
+    def block_storage(self, made: ir.Expr) -> tuple[Place, ...]:
+        """The shared memory that a class of CUB is given on the spot, as in `BlockReduce(temp).Sum(x)`."""
+        match made:
+            case ir.Call(callee=ir.Name(name=name), args=(given,)):
+                pass
+            case ir.Construct(type=type, args=(given,)):
+                name = type.name
+            case _:
+                return ()
+        known_class = bare(self.resolved(ir.TypeRef(name)).name)
+        if known_class not in _BLOCK_CLASSES or self.program.by_name.get(known_class) or self.width <= 32:
+            return ()
+        places = tuple([p for p in self.locations(given) if isinstance(p, Place)])
+        return places if len(places) == 1 and self.in_shared_memory(places[0]) else ()
+
+    def block_call(self, storage: Place, name: str, span: ir.Span) -> None:
+        """All threads write the storage, meet, and read what others wrote there: the end of the call is no barrier."""
+        start = storage.offset or ZERO
+        for mode, place in ((Mode.WRITE, self.linear), (Mode.READ, number(self.width - 1) - self.linear)):
+            offset = start + (place * number(4) or ZERO)
+            self.access(replace(storage, offset=offset, element="int", dims=()), mode, span)
+            if mode is Mode.WRITE:
+                self.barrier(BarrierKind.NAMED, name, span)
+
+    def in_shared_memory(self, place: Place) -> bool:
+        return isinstance(place.target, Buffer) and place.target.memory is Memory.SHARED
 
     def _template_number(self, node: ir.Call) -> int | None:
         callee = node.callee
