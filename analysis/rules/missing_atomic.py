@@ -211,6 +211,9 @@ def _listed(conditions: Conditions, function: str, index: ir.Expr) -> bool:
     a bin."""
     for _ in range(4):
         index = ir.bare(index)
+        if isinstance(index, ir.Member):  # `cells[i].left`
+            index = index.base
+            continue
         if not isinstance(index, ir.Name):
             break
         given = conditions.given(function, index.name)
@@ -222,13 +225,12 @@ def _listed(conditions: Conditions, function: str, index: ir.Expr) -> bool:
 
 def _counted(conditions: Conditions, function: str, index: ir.Expr) -> bool:
     """At the same index the kernel counts, or updates by an atomic: whoever wrote it expects several threads there."""
-    name = ir.bare(index)
-    if not isinstance(name, ir.Name):
+    name = _spelt(index)
+    if not name:
         return False
 
     def there(place: ir.Expr) -> bool:
-        at = ir.bare(place.index) if isinstance(place, ir.Index) else None
-        return isinstance(at, ir.Name) and at.name == name.name
+        return isinstance(place, ir.Index) and _spelt(place.index) == name
 
     for node in conditions.nodes(function):
         if isinstance(node, ir.Assign) and node.op and isinstance(node.value, ir.Const) and there(node.target):
@@ -237,6 +239,15 @@ def _counted(conditions: Conditions, function: str, index: ir.Expr) -> bool:
         if atomic and any(isinstance(a, ir.AddressOf) and there(a.operand) for a in ir.children(node)):
             return True
     return False
+
+
+def _spelt(index: ir.Expr) -> str:
+    """`i`, `cell.left`: an index that is a name, to find it elsewhere; "" for others."""
+    index = ir.bare(index)
+    if isinstance(index, ir.Member):
+        base = _spelt(index.base)
+        return f"{base}.{index.name}" if base else ""
+    return index.name if isinstance(index, ir.Name) else ""
 
 
 def _given(program: ir.Program, conditions: Conditions, access: Access, index: ir.Expr) -> tuple[str, ir.Expr]:

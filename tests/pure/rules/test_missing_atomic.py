@@ -7,6 +7,8 @@ import pytest
 from tests.pure.kernel.findings import found, shown
 
 HEAD = """struct Stats {{ float sum; int count; }};
+struct Cell {{ int left; int right; }};
+__device__ Cell cells[256];
 __device__ int bins[64];
 __global__ void k(const float* v, const int* key, float* out, int* count, Stats* stats, int n) {{
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
@@ -31,6 +33,7 @@ void run(const float* v, const int* key, float* out, int* count, Stats* stats, i
         "float& cell = out[key[i] & 63]; cell += v[i];",
         "const int k = key[i]; out[k] += v[i]; atomicAdd(&bins[k], 1);",
         "bins[key[i] & 63]++;",
+        "const Cell cell = cells[i]; out[cell.left] += v[i]; atomicAdd(&bins[cell.left], 1);",
         "out[threadIdx.x % 8] += v[i];",
         "out[threadIdx.x] += v[i];",
         "out[blockIdx.x] -= v[i];",
@@ -57,6 +60,8 @@ def test_updates_that_several_threads_do(update: str) -> None:
         "float mine[4] = {}; mine[key[i] & 3] += v[i]; out[i] = mine[0];",
         "float* row = out + i * 8; row[key[i] & 7] += v[i];",
         "out[key[i]] += v[i];",
+        "const Cell cell = cells[i]; out[cell.left] += v[i];",
+        "out[cells[i].left] += v[i];",
         "int at; at = key[i]; float& cell = out[at]; cell += v[at];",
         "for (int b = i; b < n; b += 8) { out += b * 64; const int at = (key[b] & 7) * 8; out[at]++; }",
         "for (int r : grid_range(n)) out[key[r] * n + threadIdx.y] += v[r];",
