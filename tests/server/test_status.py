@@ -14,7 +14,10 @@ from tests.server.client import REAL, editor_session, until
 pytestmark = pytest.mark.asyncio
 
 
-async def test_a_client_that_shows_the_status_is_told_of_the_machine_and_of_jobs(tmp_path: Path) -> None:
+async def test_a_client_that_shows_the_status_is_told_of_the_machine_and_of_jobs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))  # where the run is kept
     program = small_program.write(tmp_path)
     uri = (program / "main.cu").as_uri()
     async with editor_session(command=REAL, options={"status": True}, root=tmp_path) as editor:
