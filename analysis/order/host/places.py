@@ -499,12 +499,12 @@ class Places(Clocks):
         state.copy_below(source, target)
         if next(state.below(target), None) is not None:
             return
-        n = len(source.path)
-        for path, value in list(state.memory.get(source.object, {}).items()):
-            if len(path) > n:
-                values = self._index_map(path[:n], source.path)
-                if values:
-                    state.store(Place(target.object, target.path + path[n:]), self.substitute(value, values))
+        n, entries = len(source.path), state.memory.get(source.object, {})
+        fields = [p[n:] for p in entries if len(p) > n and self._index_map(p[:n], source.path) is not None]
+        for rest in dict.fromkeys(fields):  # an element of an array at an index of its own
+            held = self._from_family(state, Place(source.object, source.path + rest))
+            if held is not None:
+                state.store(Place(target.object, target.path + rest), held)
 
     def visible_to_device(self, state: State, obj: Object) -> bool:
         """Whether a host access to the object can matter to device work."""

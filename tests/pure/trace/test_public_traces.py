@@ -1,6 +1,6 @@
 """Runs of public programs, recorded on an H200: what the ordering rules say happened there.
 
-Traces of HeCBench and of NVIDIA's cuda-samples; `benchmarks/truth.py` compares them with the sources (docs/accuracy.md).
+Traces of HeCBench, NVIDIA's samples, tutorials and books; `benchmarks/truth.py` compares them with the sources (docs/accuracy.md).
 """
 
 from __future__ import annotations
