@@ -27,7 +27,6 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -235,11 +234,9 @@ def planned(paths: Sequence[str]) -> tuple[programs.Group, ...]:
     return programs.plan(inputs.find(paths).files, paths).groups
 
 
-def done(
-    work: Callable[[programs.Group], dict[str, Any]], groups: Sequence[programs.Group], jobs: int
-) -> list[dict[str, Any]]:
-    """As `check` has it done. Raises RuntimeError when a process fails."""
-    rows = list(map_in_processes(work, groups, jobs, cost=lambda group: group.size))
+def done(work: Callable[[Any], dict[str, Any]], items: Sequence[Any], jobs: int) -> list[dict[str, Any]]:
+    """As `check` has it done with programs. Raises RuntimeError when a process fails."""
+    rows = list(map_in_processes(work, items, jobs, cost=lambda item: getattr(item, "size", 0)))
     failed = [f"{row.path}: {row.what}" for row in rows if isinstance(row, Problem)]
     if failed:
         raise RuntimeError("\n".join(failed))
@@ -271,12 +268,15 @@ def shared_out(groups: Sequence[programs.Group], jobs: int) -> dict[str, Any]:
     }
 
 
+def checked_all(groups: Sequence[programs.Group]) -> dict[str, Any]:
+    return [checked(group) for group in groups][-1]
+
+
 def apart(groups: Sequence[programs.Group], processes: int) -> tuple[float, float]:
     """Seconds until so many processes have each checked all the programs, and CPU seconds of a process."""
-    with ThreadPoolExecutor(processes) as pool:
-        start = time.monotonic()
-        each = list(pool.map(lambda _: shared_out(groups, 1)["cpu_seconds"][0], range(processes)))
-        return time.monotonic() - start, sum(each) / processes
+    start = time.monotonic()
+    rows = done(checked_all, [tuple(groups)] * processes, processes)
+    return time.monotonic() - start, sum(row["cpu_seconds"] for row in rows) / processes
 
 
 def fastest(rounds: Sequence[tuple[float, float]]) -> tuple[float, float]:
