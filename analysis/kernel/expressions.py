@@ -10,7 +10,7 @@ from stitchcuda.analysis.kernel.arithmetic import COMPARISONS
 from stitchcuda.analysis.kernel.deciding import Deciding
 from stitchcuda.analysis.kernel.lanes import ONE, WARP, ZERO, Form, number, per_lane, symbol
 from stitchcuda.analysis.kernel.launches import constant
-from stitchcuda.analysis.kernel.model import Buffer, Memory, Uniformity
+from stitchcuda.analysis.kernel.model import Access, Buffer, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, is_volatile
 from stitchcuda.analysis.kernel.values import (
     UNKNOWN,
@@ -381,6 +381,7 @@ class Expressions(Deciding, ABC):
 
     def _assign(self, node: ir.Assign) -> Value:
         value = self.value(node.value)
+        read = self.events[-1] if self.events and not node.op else None
         targets = self.locations(node.target)
         if not targets:
             if isinstance(node.target, ir.Index | ir.Deref):
@@ -400,8 +401,20 @@ class Expressions(Deciding, ABC):
             if isinstance(target, Cell):
                 self.assign(target, self._fitted(result, target))
             else:
-                self.store(target, result, node.target.span, several=several, update=update)
+                active = self.active
+                self.active &= ~self._kept(target, read, node.value.span)
+                if self.active:
+                    self.store(target, result, node.target.span, several=several, update=update)
+                self.active = active
         return old if node.post else result
+
+    def _kept(self, target: Place, read: object, span: ir.Span) -> int:
+        """The lanes that write back what an element holds: `row[first + lane] = row[lane]` where `first` is 0."""
+        if not isinstance(read, Access) or read.mode is not Mode.READ or read.site.span != span:
+            return 0
+        if read.buffer != target.target or read.field != target.field or read.part != target.part:
+            return 0
+        return self.math.zero(read.offset - target.offset)[0] if target.offset is not None else 0
 
     def _fitted(self, value: Value, target: Cell) -> Value:
         """A number in a variable of floating point type is not followed."""
