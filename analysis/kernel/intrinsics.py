@@ -94,7 +94,6 @@ PLACES = {
     "canonical_lane_idx": ("%", 32),
     "canonical_warp_idx": ("/", 32),
     "canonical_warp_idx_sync": ("/", 32),
-    "canonical_warp_group_idx": ("/", 128),
 }
 THREAD_RESULTS = frozenset({"clock", "clock64", "__activemask", "__lanemask_lt", "__lanemask_le", "globaltimer"})
 
