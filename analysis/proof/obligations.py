@@ -186,10 +186,9 @@ class _Obligations:
         )
 
     def _call(self, call: Site) -> Site | None:
-        """Calls on the way to an allocation are told by where they begin."""
-        spans = self._both.spans.get(call.function, {})
-        begins = {new[0] for old, new in spans.items() if old[0] == call.span[0]}
-        return replace(call, span=(min(begins),) * 2) if len(begins) == 1 else None
+        """Where a call on the way to an allocation is in the changed version."""
+        span = self._both.spans.get(call.function, {}).get(call.span)
+        return None if span is None else replace(call, span=span)
 
     def _touched(self, ops: Iterable[Op]) -> dict[int, list[Access]]:
         """Accesses of the original, by the buffer of the changed version."""
