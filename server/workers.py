@@ -12,11 +12,12 @@ import multiprocessing
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
+from multiprocessing.process import BaseProcess
 from typing import Any, Generic, TypeVar
 
 from stitchcuda.analysis.internal_error import where
@@ -32,7 +33,7 @@ _GRACE_SECONDS = 1.0
 
 @dataclass
 class _Worker:
-    process: SpawnProcess
+    process: BaseProcess
     pipe: Connection
     item: int | None = None  # index of what it works on
 
@@ -48,8 +49,9 @@ class _Pool(Generic[Item, Out]):
     def __init__(
         self, func: Callable[[Item], Out], items: Sequence[Item], workers: int, cost: Callable[[Item], float] | None
     ):
-        # Spawn: the caller may have threads, and a forked child with a lock that nobody releases hangs for ever.
-        self._context = multiprocessing.get_context("spawn")
+        # A fork need not import everything again. Not with threads: a forked child with a lock that nobody releases hangs for ever.
+        # Not on macOS, whose libraries have some of their own.
+        self._forks = sys.platform == "linux" and threading.active_count() == 1
         self._func = func
         self._items = items
         self._count = max(1, min(workers, len(items)))
@@ -58,10 +60,18 @@ class _Pool(Generic[Item, Out]):
         self._workers: list[_Worker] = []
 
     def _start(self) -> _Worker:
-        ours, theirs = self._context.Pipe()
-        process = self._context.Process(target=_work, args=(theirs, self._func), daemon=True)
-        if sys.platform != "win32":
-            resource_tracker.ensure_running()  # it lets interrupts through when it starts
+        ours, theirs = multiprocessing.Pipe()
+        process: BaseProcess
+        if self._forks:
+            # What it must not keep open: it would never see that the parent is gone.
+            of_parent = [ours, *(worker.pipe for worker in self._workers if not worker.pipe.closed)]
+            process = multiprocessing.get_context("fork").Process(
+                target=_work, args=(theirs, self._func, of_parent), daemon=True
+            )
+        else:
+            process = multiprocessing.get_context("spawn").Process(target=_work, args=(theirs, self._func), daemon=True)
+            if sys.platform != "win32":
+                resource_tracker.ensure_running()  # it lets interrupts through when it starts
         # It must be sent what it is to run, or it ends with a traceback of Python's own; it takes interrupts when it ignores a terminal's.
         with interrupts_wait():
             process.start()
@@ -150,12 +160,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _work(pipe: Connection, func: Callable[[Any], Any]) -> None:
+def _work(pipe: Connection, func: Callable[[Any], Any], of_parent: Sequence[Connection] = ()) -> None:
+    for end in of_parent:
+        end.close()
     if sys.platform != "win32":
         os.setpgid(0, 0)  # so that its children can be killed with it
+    for number in INTERRUPTS:  # as for a new process, whatever the parent does when they come
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     if sys.platform != "win32":
         signal.pthread_sigmask(signal.SIG_UNBLOCK, INTERRUPTS)
+    gc.freeze()  # what there is from the start stays: it is not looked through, and memory that is the parent's stays shared
     with rare_collections():
         while True:
             try:
@@ -184,7 +200,7 @@ def rare_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
-def _kill(process: SpawnProcess) -> None:
+def _kill(process: BaseProcess) -> None:
     if process.pid is None:
         return
     with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -74,9 +74,25 @@ def test_interrupt_kills_workers_and_their_children(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
+def test_workers_end_when_their_parent_is_killed(start: str) -> None:
+    command = [sys.executable, "-m", "tests.server.programs.batch_killed", start]
+    killed = subprocess.run(command, cwd=ROOT, start_new_session=True, stdout=subprocess.PIPE, timeout=60, check=False)
+    workers = [int(pid) for pid in killed.stdout.split()]
+    assert killed.returncode == -signal.SIGKILL and len(workers) > 1
+    end = time.monotonic() + 20
+    while time.monotonic() < end and any(map(is_alive, workers)):
+        time.sleep(0.02)
+    assert not [pid for pid in workers if is_alive(pid)]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals")
+@pytest.mark.parametrize("start", ["fork", "spawn"])
 @pytest.mark.parametrize("whom", ["process", "group"])
-def test_an_interrupt_while_a_worker_starts_leaves_no_traceback_of_it(whom: str) -> None:
-    command = [sys.executable, "-m", "tests.server.programs.interrupted_starting", whom]
+def test_an_interrupt_while_a_worker_starts_leaves_no_traceback_of_it(whom: str, start: str) -> None:
+    if start == "fork" and sys.platform != "linux":
+        pytest.skip("forks on Linux")
+    command = [sys.executable, "-m", "tests.server.programs.interrupted_starting", whom, start]
     ended = subprocess.run(
         command,
         cwd=ROOT,

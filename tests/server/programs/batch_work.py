@@ -31,6 +31,12 @@ def fragile(word: str) -> str:
     return word
 
 
+def who(word: str) -> int:
+    """Which process does it; takes a moment, so that each has something to do."""
+    time.sleep(0.2)
+    return os.getpid() if fragile(word) else 0
+
+
 def sleep(seconds: float) -> None:
     time.sleep(seconds)
 
