@@ -94,6 +94,7 @@ SPARE = {
     "use-before-alloc/bad_other_stream.cu": ["cudaStreamSynchronize(a);"],  # the program ends
     "use-before-alloc/ok_event.cu": [DEVICE],  # the program ends
     "use-before-alloc/ok_host_wait.cu": ["cudaStreamSynchronize(pool);"],  # the program ends
+    "use-before-alloc/ok_same_stream.cu": ["cudaStreamSynchronize(streams[k]);"],  # the program ends
 }
 
 

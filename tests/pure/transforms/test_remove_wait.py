@@ -62,6 +62,45 @@ CASES = {
     + SETUP
     + "    fill<<<1, 256>>>(d, 256);\n    CHECK(cudaDeviceSynchronize());//-\n    CHECK(cudaFree(e));\n"
     + END,
+    "a first call in a loop with rounds": PRELUDE
+    + """int main(int argc, char** argv) {
+    float* e[4];
+    for (int i = 0; i < 4; ++i) CHECK(cudaMalloc(&e[i], 1024));
+    CHECK(cudaDeviceSynchronize());//-
+"""
+    + SETUP
+    + "    fill<<<1, 256>>>(d, 256);\n"
+    + END,
+    "a first call in a loop that may have no round": PRELUDE
+    + """int main(int argc, char** argv) {
+    float* e[4];
+    for (int i = 0; i < argc - 1; ++i) CHECK(cudaMalloc(&e[i], 1024));
+    CHECK(cudaDeviceSynchronize());//!
+"""
+    + SETUP
+    + "    fill<<<1, 256>>>(d, 256);\n"
+    + END,
+    "a first call on either way": PRELUDE
+    + """int main(int argc, char** argv) {
+    float* e[4];
+    if (argc > 9) { CHECK(cudaMalloc(&e[0], 1024)); }
+    else if (argc > 8) { CHECK(cudaMalloc(&e[0], 512)); }
+    else { CHECK(cudaMalloc(&e[1], 64)); }
+    CHECK(cudaDeviceSynchronize());//-
+"""
+    + SETUP
+    + "    fill<<<1, 256>>>(d, 256);\n"
+    + END,
+    "a first call on two of three ways": PRELUDE
+    + """int main(int argc, char** argv) {
+    float* e[4];
+    if (argc > 9) { CHECK(cudaMalloc(&e[0], 1024)); }
+    else if (argc > 8) { CHECK(cudaMalloc(&e[0], 512)); }
+    CHECK(cudaDeviceSynchronize());//!
+"""
+    + SETUP
+    + "    fill<<<1, 256>>>(d, 256);\n"
+    + END,
     "free and what looks like a clock start no work": program(
         """\
     fill<<<1, 256>>>(d, 256);
