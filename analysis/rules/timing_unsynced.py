@@ -65,13 +65,14 @@ _TIMED = frozenset({ApiKind.LAUNCH, ApiKind.LIBRARY_CALL, ApiKind.GRAPH_LAUNCH, 
 _ON_PURPOSE = re.compile(r"launch|overhead|enqueue|submi[ts]|issue|dispatch|async|cpu|calls?_?time", re.IGNORECASE)
 
 _SAID = re.compile(
-    r"\benqueu|overhead|submission|without (sync|wait)|(launch|dispatch|issue)[ _-](time|latency|rate|cost|throughput)|"
+    r"\benqueu|overhead|submission|without (sync|wait)|(launch|dispatch|issue)[ _-](time(?!_step)|latency|rate|cost|throughput)|"
     r"(time|latency|cost|rate) (to|of|taken to) (the )?(launch|enqueue|submit|issue|dispatch)",
     re.IGNORECASE,
 )
-# the same in the name of a class or function that does the measuring
+# the same in the name of a class or function that does the measuring; not `launchTimed`, `launchTimeStep`, `ghost_only`
 _NAMED = re.compile(
-    r"(cpu|host)_?only|overhead|(no|without)_?(sync|wait)|(launch|enqueue|submit|issue|dispatch)_?(time|latency|rate|cost)",
+    r"(cpu|(?<!g)host)_?only|overhead|(no|without)_?(sync|wait)|"
+    r"(launch|enqueue|submit|issue|dispatch)_?(latency|rate|cost|time(?!(?-i:[dr])|_?(step|loop)))",
     re.IGNORECASE,
 )
 _LINES = 4  # around the interval that are looked at

@@ -90,9 +90,8 @@ class Analyses:
         self._workspace = Workspace((), True)
         self._sent: dict[str, tuple[int, int]] = {}  # path -> revision and size of what the process has
         self._facts: dict[str, tuple[int, FileFacts]] = {}
-        self._earlier: set[str] = (
-            set()
-        )  # files whose facts are from a process that ended: this one knows nothing of them
+        # files whose facts are from a process that ended: this one knows nothing of them
+        self._earlier: set[str] = set()
         self._partly: dict[str, tuple[int, FileFacts]] = {}  # what is known for good of texts that are being analysed
         self._outlines: dict[str, tuple[int, FileFacts]] = {}
         self._on_disk: (

@@ -282,9 +282,6 @@ def member_by_member(constructor: Function, record: ir.Record) -> bool:
     return bool((taken - left) & owning)
 
 
-_GIVES_UP = ir.RELEASES | {ir.ApiKind.STREAM_DESTROY, ir.ApiKind.EVENT_DESTROY}
-
-
 def _assigned(stmt: ir.Stmt, other: str) -> Iterator[ir.Assign | None]:
     """The assignments of a body; None for what may do something else with what the `other` object owns."""
     match stmt:
@@ -300,7 +297,7 @@ def _assigned(stmt: ir.Stmt, other: str) -> Iterator[ir.Assign | None]:
                 yield from _assigned(otherwise, other)
         case ir.Evaluate(expr=ir.Assign() as done):
             yield done
-        case ir.Evaluate(expr=ir.Api(kind=kind)) if kind in _GIVES_UP and not _mentions(stmt, other):
+        case ir.Evaluate(expr=ir.Api(kind=kind)) if kind in _FREES and not _mentions(stmt, other):
             return  # what the object had before
         case ir.Return() if not _mentions(stmt, other):
             return

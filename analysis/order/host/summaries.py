@@ -266,6 +266,9 @@ def _looks_at(body: ir.Stmt, name: str) -> bool:
             case ir.Loop(form="range", iterable=ir.Name(name=base), target=ir.Declare(name=one)) if base == name:
                 if any(isinstance(n, ir.Name) and n.name == one for n in ir.walk(node.body)):
                     return True
+            case ir.Binary(op="&&" | "||", left=left):
+                stack.append(left)
+                continue
             case ir.If() | ir.Switch() | ir.Conditional() | ir.Lambda() | ir.Try() | ir.PreprocIf():
                 if any(isinstance(n, ir.Return | ir.Throw | ir.Goto) for n in ir.walk(node)):
                     return False

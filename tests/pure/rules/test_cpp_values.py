@@ -477,6 +477,21 @@ float f(bool ready) {
     cudaDeviceSynchronize();
     return y;
 }""",
+    "a function that looks at the container on one side of an `&&` only": MANAGED + """
+static bool positive(const Items& items, bool ready) {
+    float sum = 0;
+    for (int k = 0; k < 3; ++k) sum = sum * 2 > 100 ? 100 : sum * 2 + 1 * k;
+    for (int k = 0; k < 5; ++k) sum = sum * 3 > 200 ? 200 : sum * 3 + 2 * k;
+    return ready && items[0].x > sum;
+}
+bool f(bool ready) {
+    Items items(32);
+    move<<<1, 32>>>(items.data());
+    if (ready) cudaDeviceSynchronize();
+    bool y = positive(items, ready);
+    cudaDeviceSynchronize();
+    return y;
+}""",
     "an option of a record that comes from outside": """
 struct Config { std::optional<cudaStream_t> first; };
 struct Pass {

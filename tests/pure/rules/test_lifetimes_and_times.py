@@ -257,7 +257,11 @@ def test_the_time_of_a_version_that_works_on_the_host(given: dict[str, str], cod
 
 
 @pytest.mark.parametrize(
-    ("name", "codes"), [("measure_cpu_only", []), ("time_without_sync", []), ("measure", ["timing-unsynced"])]
+    ("name", "codes"),
+    [
+        *[(name, []) for name in ("measure_cpu_only", "time_without_sync", "launch_time", "LaunchTimeDiff")],
+        *[(name, ["timing-unsynced"]) for name in ("measure", "LaunchTimed", "launch_time_step", "pack_ghost_only")],
+    ],
 )
 def test_a_class_is_named_after_the_asking_that_it_measures(name: str, codes: list[str]) -> None:
     text = f"""
