@@ -298,7 +298,7 @@ class Expressions(Deciding, ABC):
             return self.value(defined)
         if self.program.by_name.get(bare(name)):
             return Value(function=name)
-        return Value(symbol(name))
+        return Value(symbol(name)) if name else self.unseen()  # a name that is missing in broken code
 
     def _any_of(self, found: Sequence[Location], span: ir.Span) -> Value:
         held = self.load(found[0], span, several=True)

@@ -512,7 +512,8 @@ class BlockState:
             element = _element(type_)
             buffer = Buffer(Memory.GLOBAL, name, element)
             return Cell(type_, Value(places=(Place(buffer, ZERO, element),)), self.full)
-        return Cell(type_, Value(symbol(name)), self.full, parameter=name)
+        held = Value(symbol(name)) if name else self.unseen()
+        return Cell(type_, held, self.full, parameter=name)
 
     def dims(self, type_: ir.TypeRef) -> tuple[Form, ...]:
         """The dimensions of an array type; an unknown one is a symbol."""
