@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from stitchcuda.analysis.kept import KeptWith
+from stitchcuda.analysis.kernel.filled import Prepared, prepared
 from stitchcuda.analysis.kernel.lanes import LARGEST
 from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.program import ir
@@ -30,6 +31,8 @@ class KernelLaunch:
     api: str
     cooperative: bool
     shared: int | None
+    zeroed: frozenset[int] = frozenset()  # arguments whose memory was filled with zero for it
+    piecewise: bool = False  # in a loop whose rounds pass something else each, or with a part of an array
 
 
 def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
@@ -39,7 +42,7 @@ def launches_of(program: Program, kernel: Function) -> tuple[KernelLaunch, ...]:
         constants = _constants_in(program, function)
         for node in _nodes(function):
             if _kernel_name(node.kernel) == kernel.name and not _of_another(program, node, kernel):
-                found.append(_launch(constants, node))
+                found.append(_launch(constants, node, kernel, prepared(function)[id(node)]))
     return tuple(found)
 
 
@@ -67,8 +70,9 @@ def _launchers(program: Program, kernel: Function) -> list[Function]:
     return [f for f in functions if _sees(program, f, kernel)]
 
 
-def _launch(constants: Constants, node: Launch) -> KernelLaunch:
+def _launch(constants: Constants, node: Launch, kernel: Function, given: Prepared) -> KernelLaunch:
     named = _stripped(node.kernel)
+    parts = any(k in given.parts and param.type.pointer for k, param in enumerate(kernel.params))
     template = named.template if isinstance(named, ir.Name) else ()
     return KernelLaunch(
         constants.dim(node.block),
@@ -78,6 +82,8 @@ def _launch(constants: Constants, node: Launch) -> KernelLaunch:
         node.api,
         node.cooperative,
         constants.integer(node.shared) if node.shared is not None else 0,
+        zeroed=given.zeroed,
+        piecewise=given.by_round or parts,
     )
 
 

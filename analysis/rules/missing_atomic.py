@@ -9,6 +9,11 @@ counts as well. It is no finding when one thread does it, when each thread has a
 `if (owner == NONE && mine == best) owner = id;` with one `NONE` for all threads, and nothing else in the branch, chooses
 one of several threads. Any of them may win, so it is told as `possible` only: which one does differs from run to run.
 
+`out[place[i]] += v[i]` is told as `possible` as well: many a list names each place once. It is `likely` where the kernel
+counts at the same places, where every launch has filled `out` with zero for it (who adds to zero expects several parts), and
+where two lists stand for the entries of a matrix (`y[row[k]] += v[k] * x[col[k]]`) or for pairs (`out[a[k]] += f; out[b[k]] -= f`)
+that are launched as a whole, not colour by colour.
+
 ## Why
 
 Such a statement is a load, an operation and a store. Two threads that load the same old value both store what they made
@@ -64,6 +69,7 @@ from stitchcuda.analysis.findings.wording import called_from
 from stitchcuda.analysis.kernel.conditions import Conditions, called_name, conditions_of, redefined, words
 from stitchcuda.analysis.kernel.conflicts import SEPARATING
 from stitchcuda.analysis.kernel.elections import emptiness
+from stitchcuda.analysis.kernel.lists import entry, meets
 from stitchcuda.analysis.kernel.model import Access, KernelTrace, Memory, Mode, Uniformity
 from stitchcuda.analysis.kernel.sharing import Grid, Sharing, Who, sharing
 from stitchcuda.analysis.kernel.trace import KernelTraces, kernel_traces
@@ -111,7 +117,7 @@ def _found(given: KernelInput, conditions: Conditions, traces: KernelTraces, tra
         if isinstance(ir.bare(update.node.value), ir.Name) and _parted(trace, access):
             continue  # all have read the old value before anybody writes, and what they made of it is told by its name only
         shared = sharing(access, trace, grid, conditions)
-        level = _level(given.program, conditions, access, update, shared) if shared is not None else None
+        level = _level(given, conditions, traces, access, update, shared) if shared is not None else None
         if shared is not None and level is not None:
             elects = emptiness(access, conditions, given.program, spelled) is not None
             level = Confidence.POSSIBLE if elects else level  # any thread may win, as far as anybody can see
@@ -167,10 +173,15 @@ def _spelling(given: KernelInput, access: Access) -> Spelling:
 
 
 def _level(
-    program: ir.Program, conditions: Conditions, access: Access, update: Update, shared: Sharing
+    given: KernelInput,
+    conditions: Conditions,
+    traces: KernelTraces,
+    access: Access,
+    update: Update,
+    shared: Sharing,
 ) -> Confidence | None:
     if shared.who is Who.DATA:
-        return _level_by_index(program, conditions, access, update)
+        return _level_by_index(given, conditions, traces, access, update)
     if shared.sure and update.kind is not Kind.CHOICE:
         return Confidence.CERTAIN
     chosen = any(guard.uniformity is Uniformity.DATA for guard in access.guards)
@@ -178,14 +189,16 @@ def _level(
     return Confidence.POSSIBLE if chosen and update.kind is Kind.OTHER else Confidence.LIKELY
 
 
-def _level_by_index(program: ir.Program, conditions: Conditions, access: Access, update: Update) -> Confidence | None:
+def _level_by_index(
+    given: KernelInput, conditions: Conditions, traces: KernelTraces, access: Access, update: Update
+) -> Confidence | None:
     """Equal data meet in one place, unless the indexes are known to be different: a permutation, a list of places."""
     index = conditions.place(access.site.function, update.node.target)
     while isinstance(index, ir.Member):
         index = index.base
     if not isinstance(index, ir.Index):
         return Confidence.POSSIBLE
-    where, chosen = _given(program, conditions, access, index.index)
+    where, chosen = _given(given.program, conditions, access, index.index)
     parts = list(conditions.values(where, chosen))
     if any(isinstance(p, ir.Call) and called_name(p).startswith(("atomic", "fetch_")) for p in parts):
         return None  # a place that nobody else has been given
@@ -194,7 +207,10 @@ def _level_by_index(program: ir.Program, conditions: Conditions, access: Access,
         # an element of a row that the data choose is more often one of a list of places, each of which stands there once
         counts = isinstance(update.node.value, ir.Const)
         own_part = conditions.ingredients(access.site.function, index.base).coordinates
-        listed = _listed(conditions, where, chosen) and not _counted(conditions, access.site.function, index.index)
+        spelled = _spelling(given, access)
+        listed = entry(conditions, where, chosen, spelled) is not None
+        listed = listed and not _counted(conditions, access.site.function, index.index)
+        listed = listed and not meets(conditions, traces.function, traces.launches, access, update.node, index, spelled)
         bin_only = update.kind is Kind.SUM and not made_of.coordinates and not own_part
         sure = counts or not made_of.stepped and not listed
         return Confidence.LIKELY if bin_only and sure else Confidence.POSSIBLE
@@ -204,23 +220,6 @@ def _level_by_index(program: ir.Program, conditions: Conditions, access: Access,
     quotient = any(isinstance(p, ir.Binary) and p.op in ("/", ">>") for p in parts)
     clear = update.kind is Kind.SUM and not made_of.stepped
     return Confidence.LIKELY if clear and quotient and not remainder else None
-
-
-def _listed(conditions: Conditions, function: str, index: ir.Expr) -> bool:
-    """An index is a number as it stands in memory: in a list of places, for all that is known. What is computed from data is
-    a bin."""
-    for _ in range(4):
-        index = ir.bare(index)
-        if isinstance(index, ir.Member):  # `cells[i].left`
-            index = index.base
-            continue
-        if not isinstance(index, ir.Name):
-            break
-        given = conditions.given(function, index.name)
-        if len(given) != 1:
-            break
-        index = given[0]
-    return isinstance(index, ir.Index | ir.Deref)
 
 
 def _counted(conditions: Conditions, function: str, index: ir.Expr) -> bool:
