@@ -75,6 +75,8 @@ class Deciding(BlockState, ABC):
             return self._unknown(
                 node, f"{op}@{node.span}#{self.math.fresh('u')}", self._spread(left, right), True, guessed
             )
+        if self.sizes:
+            a, b = a.with_known(self.sizes), b.with_known(self.sizes)
         if self.looping and self.given:
             # how often a loop goes round is for what is passed to decide; a branch is judged for all that may be passed
             a, b = a.with_known(self.given), b.with_known(self.given)

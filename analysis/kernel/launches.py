@@ -9,8 +9,8 @@ from typing import TypeAlias
 from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.kernel.filled import Prepared, prepared
 from stitchcuda.analysis.kernel.lanes import LARGEST
-from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.cuda.platforms import compiled
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.ir import Function, Launch, Program
 from stitchcuda.analysis.program.link import resolve
@@ -31,6 +31,7 @@ class KernelLaunch:
     api: str
     cooperative: bool
     shared: int | None
+    sizes: frozenset[int] = frozenset()  # positions of the arguments that are the number of threads in the block
     zeroed: frozenset[int] = frozenset()  # arguments whose memory was filled with zero for it
     piecewise: bool = False  # in a loop whose rounds pass something else each, or with a part of an array
 
@@ -82,6 +83,7 @@ def _launch(constants: Constants, node: Launch, kernel: Function, given: Prepare
         node.api,
         node.cooperative,
         constants.integer(node.shared) if node.shared is not None else 0,
+        constants.sizes(node),
         zeroed=given.zeroed,
         piecewise=given.by_round or parts,
     )
@@ -232,6 +234,29 @@ class Constants:
                 return (values[0], values[1], values[2])
         value = self.integer(node)
         return (value, 1, 1) if value is not None else (None, None, None)
+
+    def sizes(self, node: Launch) -> frozenset[int]:
+        """The positions of the arguments that are what the block's size is written with: `k<<<1, n>>>(n, a)`."""
+        name = self._length(node.block, self._changed)
+        if name is None:
+            return frozenset()
+        return frozenset(k for k, a in enumerate(node.args) if self._length(a, frozenset()) == name)
+
+    def _length(self, node: ir.Expr | None, changed: frozenset[str], depth: int = 0) -> str | None:
+        """The variable that a number, or a shape of one dimension, is. `changed`: those that may be another by then."""
+        match node:
+            case ir.Name(name=name) if depth < _HOPS + 2:
+                declared = self._declared(name)
+                if declared is None or declared.type.name.rsplit("::", 1)[-1] != "dim3":
+                    return name if not depth or name not in changed else None
+                return self._length(declared.init, changed, depth + 1) if name not in changed else None
+            case ir.Cast(operand=operand, type=type_) if not type_.pointer and is_scalar(type_):
+                return self._length(operand, changed, depth)
+            case (
+                ir.Construct(args=parts) | ir.InitList(items=parts) | ir.Call(callee=ir.Name(name="dim3"), args=parts)
+            ) if parts and all(self.integer(p) == 1 for p in parts[1:]):
+                return self._length(parts[0], changed, depth)
+        return None
 
     def integer(self, node: ir.Expr | None) -> int | None:
         self._depth += 1

@@ -99,6 +99,7 @@ class BlockState:
         self._shared_names: dict[tuple[str, str], ir.Declare | None] = {}  # of shared memory outside of functions
         self.uses_locks = False
         self.given: dict[str, int] = {}  # parameters for which all launches that are seen pass this constant
+        self.sizes: dict[str, int] = {}  # parameters that are the block's size at all launches, and what goes with it
         self.looping = False  # the condition of a loop is being looked at
         self.outside = False
         self.left_early = False

@@ -137,6 +137,7 @@ def _walked(
 ) -> KernelTrace:
     walk = KernelWalk(program, sources, shape)
     walk.given = _given(function, launches)
+    walk.sizes = _sizes(function, launches, shape)
     walk.kernel(function, dict(binding))
     lookups = {**walk.lookups, **asked}
     seen = walk.visited.union(*lookups.values()) if lookups else walk.visited
@@ -191,6 +192,22 @@ def _given(function: Function, launches: tuple[KernelLaunch, ...]) -> dict[str, 
         value = values.pop() if len(values) == 1 else None
         if value is not None and not param.type.pointer and is_scalar(param.type):
             out[param.name] = value
+    return out
+
+
+def _sizes(function: Function, launches: tuple[KernelLaunch, ...], shape: BlockShape) -> dict[str, int]:
+    """Integer parameters that are the number of threads in the block at every launch; where that is the only block, its
+    number as well."""
+    if not launches or shape.y != 1 or shape.z != 1:
+        return {}
+    everywhere = frozenset.intersection(*(launch.sizes for launch in launches))
+    out = {
+        param.name: shape.x
+        for position, param in enumerate(function.params)
+        if position in everywhere and not param.type.pointer and is_scalar(param.type)
+    }
+    if out and all(launch.grid == (1, 1, 1) for launch in launches):
+        out["blockIdx.x"] = 0
     return out
 
 

@@ -10,7 +10,6 @@ from stitchcuda.analysis.kernel.calls import Calls
 from stitchcuda.analysis.kernel.intrinsics import MEETINGS, SYNCHRONISING
 from stitchcuda.analysis.kernel.lanes import ONE, Form, number
 from stitchcuda.analysis.kernel.model import UNKNOWN_ROUNDS, Barrier, BarrierKind, Guard, Mask, Uniformity
-from stitchcuda.analysis.kernel.platforms import compiled
 from stitchcuda.analysis.kernel.rounds import Course, Round, course, later, moved, stands
 from stitchcuda.analysis.kernel.state import NO_TYPE, Binding, Budget, Frame, is_volatile
 from stitchcuda.analysis.kernel.values import (
@@ -23,6 +22,7 @@ from stitchcuda.analysis.kernel.values import (
     wider,
 )
 from stitchcuda.analysis.program import ir
+from stitchcuda.analysis.program.cuda.platforms import compiled
 from stitchcuda.analysis.program.device.environment import is_scalar
 from stitchcuda.analysis.program.device.known_calls import bare, is_atomic
 

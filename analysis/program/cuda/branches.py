@@ -22,7 +22,7 @@ def preproc(cx: Context, node: Node, out: list[Stmt]) -> None:
     complete = False
     current: Node | None = node
     while current is not None:
-        condition = _preproc_condition(cx, current)
+        condition = preproc_condition(cx, current)
         skip = _condition_nodes(current)
         body: list[Stmt] = []
         for child in current.named_children:
@@ -36,7 +36,7 @@ def preproc(cx: Context, node: Node, out: list[Stmt]) -> None:
         if condition is not None:
             negated.append(condition)
         current = current.child_by_field_id(g.F_ALTERNATIVE)
-    first = _preproc_condition(cx, node)
+    first = preproc_condition(cx, node)
     if first is not None and first.strip() in ("0", "1") and len(branches) <= 2:
         live = 0 if first.strip() == "1" else 1
         if live < len(branches):
@@ -55,7 +55,7 @@ def _condition_nodes(node: Node) -> set[int]:
     return found
 
 
-def _preproc_condition(cx: Context, node: Node) -> str | None:
+def preproc_condition(cx: Context, node: Node) -> str | None:
     """The condition of one branch as written; None for `#else`."""
     if node.kind_id == g.PREPROC_ELSE:
         return None

@@ -6,8 +6,10 @@ from dataclasses import dataclass, field, replace
 
 from stitchcuda.analysis.program.cuda import declare, macros
 from stitchcuda.analysis.program.cuda import grammar as g
+from stitchcuda.analysis.program.cuda.branches import preproc_condition
 from stitchcuda.analysis.program.cuda.context import Context, Environment, Segment, Tally
 from stitchcuda.analysis.program.cuda.declarators import base_type, declared, described_type, specifiers
+from stitchcuda.analysis.program.cuda.platforms import of_another_platform
 from stitchcuda.analysis.program.ir import Binary, Const, Declare, Expr, Record, Stmt, TypeRef
 from stitchcuda.analysis.syntax.parse import parse_tree
 from tree_sitter import Node
@@ -94,6 +96,7 @@ class Outline:
     global_nodes: list[Node] = field(default_factory=list)
     enum_nodes: list[Node] = field(default_factory=list)
     alias_nodes: list[Node] = field(default_factory=list)
+    elsewhere: set[int] = field(default_factory=set)  # where that of other platforms starts
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +106,44 @@ class _Scope:
     template: tuple[str, ...] = ()
     start: int = -1
     hidden: bool = False
+    elsewhere: bool = False  # in a branch of `#if` for another platform
 
 
 def outline(cx: Context, root: Node) -> Outline:
     """Find the declarations of a file. Values and types are lowered by `complete`, once the names are known."""
     found = Outline()
     _walk(cx, root, _Scope(), found, 0)
+    if found.elsewhere:
+        _leave_out(cx, found)
     return found
+
+
+def _leave_out(cx: Context, found: Outline) -> None:
+    """Of what is there for CUDA as well, that for other platforms is left out. What only they have is kept."""
+    functions = {_key(cx, f) for f in found.functions if f.is_definition and f.node.start_byte not in found.elsewhere}
+    variables = {_declared_name(cx, n) for n in found.global_nodes if n.start_byte not in found.elsewhere}
+    records = {name for node, _, name in found.record_nodes if node.start_byte not in found.elsewhere}
+    found.functions = [
+        f for f in found.functions if f.node.start_byte not in found.elsewhere or _key(cx, f) not in functions
+    ]
+    found.global_nodes = [
+        n for n in found.global_nodes if n.start_byte not in found.elsewhere or _declared_name(cx, n) not in variables
+    ]
+    found.record_nodes = [
+        each for each in found.record_nodes if each[0].start_byte not in found.elsewhere or each[2] not in records
+    ]
+
+
+def _key(cx: Context, item: FunctionItem) -> tuple[tuple[str, ...], str]:
+    return item.scope, _declared_name(cx, item.declarator)
+
+
+def _declared_name(cx: Context, node: Node) -> str:
+    """The name in a declaration or declarator; of several, that of the first."""
+    inner: Node | None = node
+    while inner is not None:
+        node, inner = inner, inner.child_by_field_id(g.F_DECLARATOR)
+    return cx.read(node)
 
 
 def local_types(cx: Context, node: Node) -> Outline:
@@ -157,22 +191,38 @@ def _visit(cx: Context, child: Node, scope: _Scope, found: Outline, depth: int) 
         found.namespaces.add("::".join(names))
         body = child.child_by_field_id(g.F_BODY)
         if body is not None:
-            _walk(cx, body, _Scope(names, hidden=scope.hidden or not parts), found, depth + 1)
+            inner = _Scope(names, hidden=scope.hidden or not parts, elsewhere=scope.elsewhere)
+            _walk(cx, body, inner, found, depth + 1)
     elif kind == _INCLUDE:
         path = child.child_by_field_id(g.F_PATH)
         if path is not None:
             found.includes.append(cx.read(path).strip('"<> '))
     elif kind == _FRIEND:
         _walk(cx, child, replace(scope, record="", names=scope.names[:-1]), found, depth + 1)
+    elif kind == g.PREPROC_IF or kind == g.PREPROC_IFDEF:
+        _conditional(cx, child, scope, found, depth + 1)
     elif kind in _CONTAINERS:
-        if kind == g.PREPROC_IF:
-            condition = child.child_by_field_id(g.F_CONDITION)
-            if condition is not None and cx.read(condition).strip() == "0":
-                alternative = child.child_by_field_id(g.F_ALTERNATIVE)
-                if alternative is not None:
-                    _walk(cx, alternative, scope, found, depth + 1)
-                return
         _walk(cx, child, scope, found, depth + 1)
+
+
+def _conditional(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
+    """All branches of an `#if` but `#if 0`."""
+    above: list[str] = []
+    current: Node | None = node
+    while current is not None and depth <= _MAX_NESTING:
+        condition = preproc_condition(cx, current)
+        alternative = current.child_by_field_id(g.F_ALTERNATIVE)
+        inner = scope
+        if not scope.elsewhere:
+            spelled = " && ".join([*above, *([f"({condition})"] if condition else [])])
+            inner = replace(scope, elsewhere=True) if of_another_platform(spelled) else scope
+        if condition != "0" or current.kind_id != g.PREPROC_IF:
+            for child in current.named_children:
+                if alternative is None or child.start_byte != alternative.start_byte:
+                    _visit(cx, child, inner, found, depth)
+        above.append(f"!({condition})")
+        current = alternative
+        depth += 1
 
 
 def _function(cx: Context, node: Node, scope: _Scope, found: Outline) -> None:
@@ -180,6 +230,8 @@ def _function(cx: Context, node: Node, scope: _Scope, found: Outline) -> None:
     if declarator is None:
         return
     start = scope.start if scope.start >= 0 else node.start_byte
+    if scope.elsewhere:
+        found.elsewhere.add(node.start_byte)
     found.functions.append(
         FunctionItem(node, start, node.end_byte, declarator, scope.names, scope.record, scope.template, scope.hidden)
     )
@@ -213,6 +265,8 @@ def _declaration(cx: Context, node: Node, scope: _Scope, found: Outline, depth: 
         elif typed.kind_id == g.ENUM:
             found.enum_nodes.append(typed)
     has_variable = False
+    if scope.elsewhere:
+        found.elsewhere.add(node.start_byte)
     for declarator in node.children_by_field_id(g.F_DECLARATOR):
         if _is_prototype(declarator):
             start = scope.start if scope.start >= 0 else node.start_byte
@@ -252,7 +306,10 @@ def _record(cx: Context, node: Node, scope: _Scope, found: Outline, given_name: 
     names = (*scope.names, *name.split("::")) if name else scope.names
     if name:
         found.record_nodes.append((node, scope.names, "::".join(names)))
-    _walk(cx, body, _Scope(names, "::".join(names), scope.template, hidden=scope.hidden), found, depth + 1)
+        if scope.elsewhere:
+            found.elsewhere.add(node.start_byte)
+    inner = _Scope(names, "::".join(names), scope.template, hidden=scope.hidden, elsewhere=scope.elsewhere)
+    _walk(cx, body, inner, found, depth + 1)
 
 
 def _named_type(cx: Context, node: Node, scope: _Scope, found: Outline, depth: int) -> None:
