@@ -15,12 +15,13 @@ from stitchcuda.analysis.findings import wording
 from stitchcuda.analysis.findings.dense import Aside, Surest
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, Related, Severity
 from stitchcuda.analysis.findings.lookup import bits, lookup, memory_key
+from stitchcuda.analysis.findings.members import counter_from_zero, every_member_meets
 from stitchcuda.analysis.findings.parts import Parts
 from stitchcuda.analysis.findings.unseen import meets_what_is_unseen
 from stitchcuda.analysis.order.alias import SCALAR, Conflict, alias, conflict, covers_all, meeting, within
 from stitchcuda.analysis.order.families import same_stream_where_they_meet
 from stitchcuda.analysis.order.machine import same_stream
-from stitchcuda.analysis.order.symbolic import ZERO, symbol
+from stitchcuda.analysis.order.symbolic import ZERO
 from stitchcuda.analysis.order.timeline import (
     Access,
     Buffer,
@@ -35,19 +36,7 @@ from stitchcuda.analysis.order.timeline import (
     Timeline,
 )
 from stitchcuda.analysis.program.effects import kernel_effects
-from stitchcuda.analysis.program.ir import (
-    RELEASES,
-    ApiKind,
-    Assign,
-    Block,
-    Const,
-    Declare,
-    Evaluate,
-    Loop,
-    Name,
-    Program,
-    walk,
-)
+from stitchcuda.analysis.program.ir import RELEASES, ApiKind, Program
 
 DEVICE_WORK = frozenset(
     {
@@ -361,11 +350,13 @@ def _pairs(
 def _partial(program: Program, timeline: Timeline, earlier: Op, later: Op, clash: Conflict) -> Confidence:
     """Whether they meet was not proved. A device gather or scatter somewhere in an array that the other access walks
     from its start is `likely` to, and so is a host access within the range that a kernel works on, or a host loop over
-    all of what is written, or over all of an array that a kernel counts into; anything else may be a partition that was not
-    understood (halves, slots, fields)."""
+    all of what is written, or over all of an array that a kernel counts into, and so are two loops over the same members;
+    anything else may be a partition that was not understood (halves, slots, fields)."""
     swept = _swept(program, timeline, later, clash.second.range) if later.stream is None else None
     whole = swept is not None and clash.first.range.stride is None and within(clash.first.range, swept)
     if whole and _texts(later) <= _texts(earlier):
+        return Confidence.LIKELY
+    if every_member_meets(program, timeline, earlier, later, clash):
         return Confidence.LIKELY
     if timeline.buffers[clash.first.buffer].id != timeline.buffers[clash.second.buffer].id:
         return Confidence.POSSIBLE
@@ -390,26 +381,13 @@ def _swept(program: Program, timeline: Timeline, op: Op, touched: Range) -> Rang
     """What a host access at `i` touches over all rounds of its loop `for (i = 0; i < n; ...)`."""
     if op.loop is None or touched.offset is None or touched.extent is None:
         return None
-    info = timeline.loops[op.loop]
-    function = program.functions.get(info.site.function)
-    if info.trip is None or info.unrolled or function is None or function.body is None:
+    trip, counter = timeline.loops[op.loop].trip, counter_from_zero(program, timeline, op.loop)
+    if trip is None or counter is None:
         return None
-    head = next((n for n in walk(function.body) if isinstance(n, Loop) and n.span[0] == info.site.span[0]), None)
-    start = head.init if head is not None else None
-    if isinstance(start, Block) and len(start.body) == 1:
-        start = start.body[0]
-    if isinstance(start, Declare):
-        name, first = start.name, start.init
-    elif isinstance(start, Evaluate) and isinstance(start.expr, Assign) and isinstance(start.expr.target, Name):
-        name, first = start.expr.target.name, start.expr.value
-    else:
+    rest = touched.offset - touched.extent * counter
+    if rest.symbols & counter.symbols:
         return None
-    counter = symbol(f"{name}@{op.loop}")
-    step = touched.extent * counter
-    rest = touched.offset - step
-    if not isinstance(first, Const) or first.value != 0 or rest.symbols & counter.symbols:
-        return None
-    return replace(touched, offset=rest, extent=touched.extent * info.trip)
+    return replace(touched, offset=rest, extent=touched.extent * trip)
 
 
 def _across_may_wait(timeline: Timeline, earlier: Op, later: Op) -> Confidence:
