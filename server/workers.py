@@ -49,9 +49,6 @@ class _Pool(Generic[Item, Out]):
     def __init__(
         self, func: Callable[[Item], Out], items: Sequence[Item], workers: int, cost: Callable[[Item], float] | None
     ):
-        # A fork need not import everything again. Not with threads: a forked child with a lock that nobody releases hangs for ever.
-        # Not on macOS, whose libraries have some of their own.
-        self._forks = sys.platform == "linux" and threading.active_count() == 1
         self._func = func
         self._items = items
         self._count = max(1, min(workers, len(items)))
@@ -62,7 +59,9 @@ class _Pool(Generic[Item, Out]):
     def _start(self) -> _Worker:
         ours, theirs = multiprocessing.Pipe()
         process: BaseProcess
-        if self._forks:
+        # A fork need not import everything again. Not with threads: a forked child with a lock that nobody releases hangs for ever.
+        # Not on macOS, whose libraries have some of their own.
+        if sys.platform == "linux" and threading.active_count() == 1:
             # What it must not keep open: it would never see that the parent is gone.
             of_parent = [ours, *(worker.pipe for worker in self._workers if not worker.pipe.closed)]
             process = multiprocessing.get_context("fork").Process(

@@ -13,11 +13,15 @@ from stitchcuda.analysis.findings.finding import Finding
 from stitchcuda.analysis.index import Analysis
 from stitchcuda.analysis.program.ir import Problem, Program, Site
 from stitchcuda.analysis.syntax.text import LineIndex, decode, units
+from stitchcuda.server.upwards import repository
 
 
 def in_repository(path: str) -> str:
-    """A path as services that know the repository write it: with slashes, and without the `./` of `check .`."""
-    return PurePath(path).as_posix()
+    """A path as services that know the repository write it: with slashes, from the top of the git repository. A file that lies in
+    none stays as it was named, but for the `./` of `check .`."""
+    full = os.path.abspath(path)
+    top = repository(os.path.dirname(full))
+    return PurePath(path if top is None else os.path.relpath(full, top)).as_posix()
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,6 +141,18 @@ def test_a_folder_is_annotated_by_the_paths_of_the_repository(check: Run) -> Non
     assert [where["file"] for _, where, _ in found] == ["src/a.cu", "empty.cu"]
 
 
+@pytest.mark.parametrize("named", ["whole path", "from a folder inside"])
+def test_files_of_a_repository_are_named_from_its_top(check: Run, monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    put("sub/src/a.cu")
+    Path(".git").mkdir()
+    here = Path.cwd()
+    if named != "whole path":
+        monkeypatch.chdir("sub")
+    for form in ("github", "gitlab"):
+        out = check(str(here) if named == "whole path" else "src", "--format", form)[1]
+        assert ("file=sub/src/a.cu," if form == "github" else '"path": "sub/src/a.cu"') in out
+
+
 def test_a_range_over_lines_has_no_end_column(check: Run) -> None:
     """GitHub shows no columns when the lines differ."""
     put("a.cu", RACE.replace("(x, y);", "(x,\n      y);"))

@@ -283,6 +283,8 @@ class Loops(Periods):
             op = {"<": ">", ">": "<", "<=": ">=", ">=": "<="}.get(op, op)
         ahead: Value = Num(ZERO)
         if isinstance(left, ir.Binary) and left.op in ("+", "-") and isinstance(left.left, ir.Name):  # `i + 1 < n`
+            if any(isinstance(part, ir.Name) and part.name == name for part in ir.walk(left.right)):
+                return None  # `i + i < n`
             ahead = self.evaluate(left.right, state)
             ahead = Num(-ahead.value) if isinstance(ahead, Num) and left.op == "-" else ahead
             left = left.left
