@@ -35,7 +35,9 @@ def test_pointers_that_are_swapped_in_a_known_number_of_rounds_are_known(swap: s
     assert names(run(PAGEABLE + loop + DOWNLOAD), "cudaMemcpy") == {held}
 
 
-@pytest.mark.parametrize(("limit", "held"), [("i + 1 < 102", {"y"}), ("i + 1 < 101", {"x"}), ("i + i < 102", {"x", "y"})])
+@pytest.mark.parametrize(
+    ("limit", "held"), [("i + 1 < 102", {"y"}), ("i + 1 < 101", {"x"}), ("i + i < 102", {"x", "y"})]
+)
 def test_a_counter_that_looks_ahead(limit: str, held: set[str]) -> None:
     loop = f"for (int i = 0; {limit}; i++) {{ a<<<1, 32>>>(x); std::swap(x, y); }}"
     assert names(run(PAGEABLE + loop + DOWNLOAD), "cudaMemcpy") == held
