@@ -218,8 +218,14 @@ def at_least(a: Poly, b: Poly) -> bool | None:
 
 
 def _above(poly: Poly) -> bool:
-    """Whether `poly - ONE` is `nonnegative`."""
-    return Covering(poly).covers(ONE)
+    """Whether `poly - ONE` is `nonnegative`: no symbol and no coefficient may be below 0, the constant is 1 or more."""
+    constant = 0
+    for mono, coeff in poly.terms:
+        if not mono:
+            constant = coeff
+        elif coeff < 0 or _may_be_negative(mono):
+            return False
+    return constant > 0
 
 
 def _below(poly: Poly) -> bool:
@@ -228,6 +234,6 @@ def _below(poly: Poly) -> bool:
     for mono, coeff in poly.terms:
         if not mono:
             constant = coeff
-        elif coeff > 0 or any(name[:1] == "-" for name in mono):
+        elif coeff > 0 or _may_be_negative(mono):
             return False
     return constant < 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from stitchcuda.analysis.order.symbolic import ZERO, Covering, Poly, number, symbol
+from stitchcuda.analysis.order.symbolic import ONE, ZERO, Covering, Poly, equal, number, symbol
 
 
 def _poly(chance: random.Random) -> Poly:
@@ -26,3 +26,17 @@ def test_it_covers_what_leaves_nothing_negative() -> None:
         assert covers is (one - other).nonnegative()
         answers[covers] += 1
     assert min(answers) > 1000
+
+
+def test_numbers_are_different_where_one_is_always_larger() -> None:
+    chance = random.Random(2)
+    answers = {True: 0, False: 0, None: 0}
+    for _ in range(20_000):
+        one, other = _poly(chance), _poly(chance)
+        told = equal(one, other)
+        difference = one - other
+        larger = (difference - ONE).nonnegative() or (ZERO - difference - ONE).nonnegative()
+        constant = difference.constant is not None and difference != ZERO
+        assert told is (True if one == other else False if larger or constant else None)
+        answers[told] += 1
+    assert min(answers.values()) > 1000
