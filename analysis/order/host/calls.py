@@ -13,7 +13,14 @@ from stitchcuda.analysis.order.host.construction import Outcome
 from stitchcuda.analysis.order.host.deleters import member_by_member
 from stitchcuda.analysis.order.host.foregone import Foregone
 from stitchcuda.analysis.order.host.methods import Methods
-from stitchcuda.analysis.order.host.names import CONTAINERS, DEVICE_CONTAINERS, NUMBERS, SMART_POINTERS, plain
+from stitchcuda.analysis.order.host.names import (
+    CONTAINERS,
+    DEVICE_CONTAINERS,
+    NUMBERS,
+    SMART_POINTERS,
+    mentions_device_vectors,
+    plain,
+)
 from stitchcuda.analysis.order.recorder import Frame
 from stitchcuda.analysis.order.state import State
 from stitchcuda.analysis.order.values import (
@@ -518,15 +525,10 @@ class Calls(Methods):
 
     def _is_given_a_vector(self, args: tuple[Expr, ...], state: State) -> bool:
         """Whether an argument is a vector on the device: who looks into it copies."""
-        if not self._uses_vectors:
+        if not mentions_device_vectors(self.program):
             return False
         types = self.types_of(args, state)
         return any(t is not None and not t.pointer and plain(t.name) in DEVICE_CONTAINERS for t in types)
-
-    @cached_property
-    def _uses_vectors(self) -> bool:
-        mentioned = (m for f in self.program.functions.values() for m in f.mentions)
-        return any(plain(m) in DEVICE_CONTAINERS or m.endswith("cuda::vector") for m in mentioned)
 
     def _closure_reaches(self, node: ir.Lambda) -> bool:
         for inner in ir.walk(node.body):

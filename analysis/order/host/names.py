@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.order.host import statics
 from stitchcuda.analysis.order.symbolic import integer
 from stitchcuda.analysis.order.values import SIZES
@@ -128,6 +129,22 @@ NUMBERS = frozenset(SIZES) - {"dim3", "cudaStream_t", "cudaEvent_t"}
 def plain(name: str) -> str:
     """`std::vector` -> `vector`, `thrust::device_vector` -> `device_vector`."""
     return name.rsplit("::", 1)[-1]
+
+
+_with_vectors: KeptWith[bool] = (
+    KeptWith()
+)  # by program: the names of all functions, which each of its entries would ask for
+
+
+def mentions_device_vectors(program: Program) -> bool:
+    """Whether some function makes, takes or hands on a vector of thrust that lives on the device."""
+    known = _with_vectors.get(program)
+    if known is not None:
+        return known
+    mentioned = (m for f in program.functions.values() for m in f.mentions)
+    return _with_vectors.keep(
+        program, any(plain(m) in DEVICE_CONTAINERS or m.endswith("cuda::vector") for m in mentioned)
+    )
 
 
 def holds_things(type: TypeRef | None) -> bool:
