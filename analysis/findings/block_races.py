@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from stitchcuda.analysis.findings import edits
 from stitchcuda.analysis.findings.finding import RANK, Confidence, Finding, Fix, Group, KernelInput, Related, Severity
 from stitchcuda.analysis.findings.kernel_wording import written
+from stitchcuda.analysis.kept import KeptWith
 from stitchcuda.analysis.kernel.arithmetic import LOADED
 from stitchcuda.analysis.kernel.conditions import conditions_of
 from stitchcuda.analysis.kernel.conflicts import conflicts
@@ -200,13 +201,13 @@ def _polled(trace: KernelTrace, read: Access) -> bool:
 
 def _of_loops(trace: KernelTrace) -> frozenset[Site]:
     """The conditions of loops; they are asked for at many conflicts of one trace."""
-    global _last
-    if _last is None or _last[0] is not trace:
-        _last = trace, frozenset([g.site for access in trace.accesses for g in access.guards if g.loop])
-    return _last[1]
+    known = _loops.get(trace)
+    if known is None:
+        known = _loops.keep(trace, frozenset([g.site for access in trace.accesses for g in access.guards if g.loop]))
+    return known
 
 
-_last: tuple[KernelTrace, frozenset[Site]] | None = None
+_loops: KeptWith[frozenset[Site]] = KeptWith()  # by trace
 
 
 def _flag(write: Access) -> bool:

@@ -190,7 +190,7 @@ class BlockShape:
         return self.x * self.y * self.z
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class KernelTrace:
     """Everything that happens in one block of a kernel, walked with one shape of the block."""
 

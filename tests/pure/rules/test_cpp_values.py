@@ -57,6 +57,50 @@ struct Queue {
 """
 
 # Lines that end in `//-` are in the wrong program only, those that end in `//+` in the right one only.
+BLOCKS_IN_TURN = (
+    """
+struct Block { float* data; cudaEvent_t idle; };
+struct Pool {
+    CONTAINER<Block> free;
+    explicit Pool(int n) {
+        for (int i = 0; i < n; ++i) {
+            Block b; cudaMalloc(&b.data, 4096); cudaEventCreate(&b.idle);
+            free.push_back(b);
+        }
+    }
+    Block take(cudaStream_t user) {
+        Block b = free.front();
+        TAKE_OUT;
+        cudaStreamWaitEvent(user, b.idle, 0); //+
+        return b;
+    }
+    void give(Block b, cudaStream_t last) { cudaEventRecord(b.idle, last); free.push_back(b); }
+};
+void f(float* y) {
+    """
+    + STREAMS
+    + """
+    cudaEvent_t done; cudaEventCreate(&done);
+    Pool pool(COUNT);
+    for (int i = 0; i < 50; ++i) {
+        Block block = pool.take(a);
+        fill<<<4, 256, 0, a>>>(block.data);
+        cudaEventRecord(done, a);
+        cudaStreamWaitEvent(b, done, 0);
+        take<<<1, 32, 0, b>>>(block.data, y);
+        pool.give(block, b);
+    }
+    cudaDeviceSynchronize();
+}"""
+)
+
+
+def blocks_in_turn(container: str, take_out: str, count: int) -> str:
+    """A container of blocks, of which the first is taken out and put back behind the others."""
+    text = BLOCKS_IN_TURN.replace("CONTAINER", container).replace("TAKE_OUT", take_out)
+    return text.replace("COUNT", str(count))
+
+
 TWINS = {
     "what an arrow of the class's own leads to": ("host-read-before-sync", """
 struct Report { int done; };
@@ -394,70 +438,10 @@ void f(float* x) {
     all<0, 1>(x, s);
     cudaDeviceSynchronize();
 }"""),
-    "blocks that are handed out in turn": ("stream-race-war", """
-struct Block { float* data; cudaEvent_t idle; };
-struct Pool {
-    std::deque<Block> free;
-    explicit Pool(int n) {
-        for (int i = 0; i < n; ++i) {
-            Block b; cudaMalloc(&b.data, 4096); cudaEventCreate(&b.idle);
-            free.push_back(b);
-        }
-    }
-    Block take(cudaStream_t user) {
-        Block b = free.front();
-        free.pop_front();
-        cudaStreamWaitEvent(user, b.idle, 0); //+
-        return b;
-    }
-    void give(Block b, cudaStream_t last) { cudaEventRecord(b.idle, last); free.push_back(b); }
-};
-void f(float* y) {
-    """ + STREAMS + """
-    cudaEvent_t done; cudaEventCreate(&done);
-    Pool pool(2);
-    for (int i = 0; i < 50; ++i) {
-        Block block = pool.take(a);
-        fill<<<4, 256, 0, a>>>(block.data);
-        cudaEventRecord(done, a);
-        cudaStreamWaitEvent(b, done, 0);
-        take<<<1, 32, 0, b>>>(block.data, y);
-        pool.give(block, b);
-    }
-    cudaDeviceSynchronize();
-}"""),
-    "blocks that are handed out in turn, of a vector": ("stream-race-war", """
-struct Block { float* data; cudaEvent_t idle; };
-struct Pool {
-    std::vector<Block> free;
-    explicit Pool(int n) {
-        for (int i = 0; i < n; ++i) {
-            Block b; cudaMalloc(&b.data, 4096); cudaEventCreate(&b.idle);
-            free.push_back(b);
-        }
-    }
-    Block take(cudaStream_t user) {
-        Block b = free.front();
-        free.erase(free.begin());
-        cudaStreamWaitEvent(user, b.idle, 0); //+
-        return b;
-    }
-    void give(Block b, cudaStream_t last) { cudaEventRecord(b.idle, last); free.push_back(b); }
-};
-void f(float* y) {
-    """ + STREAMS + """
-    cudaEvent_t done; cudaEventCreate(&done);
-    Pool pool(3);
-    for (int i = 0; i < 50; ++i) {
-        Block block = pool.take(a);
-        fill<<<4, 256, 0, a>>>(block.data);
-        cudaEventRecord(done, a);
-        cudaStreamWaitEvent(b, done, 0);
-        take<<<1, 32, 0, b>>>(block.data, y);
-        pool.give(block, b);
-    }
-    cudaDeviceSynchronize();
-}"""),
+    "blocks that are handed out in turn": ("stream-race-war", blocks_in_turn("std::deque", "free.pop_front()", 2)),
+    "blocks that are handed out in turn, of a vector": (
+        "stream-race-war", blocks_in_turn("std::vector", "free.erase(free.begin())", 3),
+    ),
 }  # fmt: skip
 
 CLEAN = {
